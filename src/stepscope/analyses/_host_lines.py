@@ -1,0 +1,130 @@
+"""Lines of the user's own that hold the step up with work other than the model's, grouped by function.
+
+Samples classed as host work count (see `_work`). Inside forward a traced window decides about the unclear ones: it
+shows how much of forward is long gaps between operators, which is Python's time. The unclear samples of a function
+count if it is the only one that can fill the gaps: the only one with certain host work, or else the only one (or the
+only line) whose samples take about as long.
+
+The sampler catches a line of pure Python late, so samples of a short one fall to the operator after it. The gaps do not
+know lines but are exact; where one function alone can fill them and its samples see a good part of them, its time is
+theirs. Steps that a stall makes long are left to `stalls`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.analyses._gaps import forward_gaps
+from stepscope.analyses._samples import bounds, steady_samples
+from stepscope.analyses._stall_groups import stall_groups
+from stepscope.analyses.steady_steps import steady_steps
+from stepscope.core.finding import Place
+from stepscope.core.run import Run
+
+__all__ = ["HostLines", "host_lines"]
+
+_FUNCTION = ["file", "function"]
+
+FITS = (0.5, 1.25)  # of the gaps: samples and gaps are from different steps, and rarely agree better than this
+CERTAIN = 3  # samples of certain host work, before its function is believed to hold the gaps
+ALONE = 0.9  # of the host work in forward: what other lines show beside it are stray samples
+SEEN = 1 / 3  # of the gaps that samples of a function must see: the sampler misses up to 5 ms of pure Python
+PLACES = 3  # lines of a function that are named: more would hide the one that matters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostLines:
+    """Host work of the lines of one function: mean time per steady step in ns with its 95 % interval."""
+
+    rank: int
+    phases: tuple[str, ...]
+    time: float
+    low: float
+    high: float
+    samples: int
+    places: tuple[Place, ...]
+
+
+def host_lines(run: Run) -> tuple[HostLines, ...]:
+    """Groups of lines for each rank, largest first. Raises MissingData without samples."""
+    return run.once(_host_lines)
+
+
+def _host_lines(run: Run) -> tuple[HostLines, ...]:
+    stalled = pl.DataFrame(
+        [(group.rank, step) for group in stall_groups(run) if group.certain for step in group.steps],
+        schema={"rank": pl.Int32, "step": pl.Int64},
+        orient="row",
+    )
+    samples = steady_samples(run).join(stalled, on=["rank", "step"], how="anti")
+    table = steady_steps(run)
+    ordinary = table.join(stalled, on=["rank", "step"], how="anti")
+    sums = ordinary.group_by("rank").agg(pl.col("duration", "forward").sum())
+    per_rank = samples.group_by("rank").agg(pl.col("weight").sum(), pl.len().alias("samples"))
+    per_rank = per_rank.join(sums, on="rank").join(table.group_by("rank").len("steps"), on="rank").sort("rank")
+    groups: list[HostLines] = []
+    for row in per_rank.iter_rows(named=True):
+        own = samples.filter((pl.col("rank") == row["rank"]) & pl.col("file").is_not_null())
+        step = row["duration"] / row["steps"]
+        gaps = forward_gaps(run).get(row["rank"], 0.0) * row["forward"] / row["steps"]
+        chosen = _with_forward(own, gaps / step * row["weight"])
+        groups += _groups(chosen, row, step, gaps)
+    return tuple(sorted(groups, key=lambda group: (-group.time, group.rank, group.places[0].file)))
+
+
+def _with_forward(samples: pl.DataFrame, gaps: float) -> pl.DataFrame:
+    """Samples of host work, with the unclear ones of forward that gaps, in ns of sample weight, vouch for."""
+    host = samples.filter(pl.col("work") == "host")
+    inside = samples.filter(pl.col("phase").eq("forward") & pl.col("work").is_in(["host", "unclear"]))
+    unclear = inside.filter(pl.col("work") == "unclear")
+    if gaps <= 0 or unclear.is_empty():
+        return host
+    certain = inside.group_by(_FUNCTION).agg(pl.col("weight").sum(), pl.col("work").eq("host").sum().alias("certain"))
+    certain = certain.filter(pl.col("certain") >= CERTAIN)
+    if certain.height:
+        fitting = certain.filter((certain.height == 1) & (pl.col("weight") <= FITS[1] * gaps))
+        return pl.concat([host, unclear.join(fitting, on=_FUNCTION, how="semi", nulls_equal=True)])
+    for key in (["file", "line"], _FUNCTION):
+        times = unclear.group_by(key).agg(pl.col("weight").sum())
+        fitting = times.filter(pl.col("weight").is_between(FITS[0] * gaps, FITS[1] * gaps))
+        if fitting.height == 1:
+            return pl.concat([host, unclear.join(fitting, on=key, how="semi", nulls_equal=True)])
+    return host
+
+
+def _groups(samples: pl.DataFrame, row: dict[str, float], step: float, gaps: float) -> Iterable[HostLines]:
+    """One group for each function; `row` holds weight and number of all samples of the rank's ordinary steps."""
+    inside = int(samples.filter(pl.col("phase") == "forward")["weight"].sum())
+    share = pl.col("weight").sum() / row["weight"]
+    low, high = bounds(share, pl.lit(float(row["samples"])))
+    summed = samples.group_by(_FUNCTION).agg(
+        share.alias("share"), low.alias("low"), high.alias("high"), pl.len().alias("samples")
+    )
+    for found in summed.iter_rows(named=True):
+        same = pl.col("file").eq(found["file"]) & pl.col("function").eq_missing(found["function"])
+        own = samples.filter(same)
+        phases = tuple(own["phase"].unique().sort())
+        seen = found["share"] * step
+        alone = phases == ("forward",) and int(own["weight"].sum()) >= ALONE * inside
+        filled = gaps if alone and seen >= SEEN * gaps else 0.0
+        yield HostLines(
+            rank=int(row["rank"]),
+            phases=phases,
+            time=max(seen, filled),
+            low=found["low"] * step,
+            high=max(found["high"] * step, filled),
+            samples=found["samples"],
+            places=_places(own),
+        )
+
+
+def _places(samples: pl.DataFrame) -> tuple[Place, ...]:
+    lines = samples.group_by("file", "line", "function").agg(pl.col("weight").sum(), pl.col("text").first())
+    lines = lines.sort(["weight", "line"], descending=[True, False])
+    least = 0.1 * int(lines["weight"].sum())  # a line with less of the time is beside the point
+    rows = lines.filter(pl.col("weight") >= least).head(PLACES).iter_rows(named=True)
+    return tuple(
+        Place(file=row["file"], line=row["line"] or 0, symbol=row["function"] or "", text=(row["text"] or "").strip())
+        for row in rows
+    )

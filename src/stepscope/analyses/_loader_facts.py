@@ -1,0 +1,96 @@
+"""What is known about the loader of the training data of a rank, and the cores its workers could use."""
+
+import json
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.core.finding import Place
+from stepscope.core.run import Run
+
+__all__ = ["MOST_WORKERS", "LoaderFacts", "loader_facts"]
+
+MOST_WORKERS = 16  # beyond it, workers rarely win: storage, memory bandwidth or the main process limits
+_SINGLE = "_SingleProcessDataLoaderIter"
+_LIBRARY = ("site-packages", "dist-packages", "lib/python3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoaderFacts:
+    """`workers` is None if unknown; `suggested` what the cores of this rank allow, None if they are unknown.
+
+    `described` is false where only the names in a trace tell. `busy` is the share of the cores that the whole job kept
+    busy on average, None if nobody watched. `places` are the user's own data set class and collate
+    function.
+    """
+
+    described: bool
+    busy: float | None
+    workers: int | None
+    suggested: int | None
+    pinned: bool | None
+    persistent: bool | None
+    places: tuple[Place, ...]
+
+
+def loader_facts(run: Run, rank: int) -> LoaderFacts:
+    """Facts about the loader that feeds backward on a rank, as far as the run holds them."""
+    rows = run.optional("loaders").filter(pl.col("rank") == rank)
+    train = rows.filter(pl.col("train").fill_null(False))
+    row = next((train if train.height else rows).iter_rows(named=True), None)
+    if row is None:
+        alone = run.optional("host").filter(
+            pl.col("rank").eq(rank) & pl.col("name").str.contains(_SINGLE, literal=True)
+        )
+        return LoaderFacts(
+            described=False,
+            busy=None,
+            workers=0 if alone.height else None,
+            suggested=_suggested(run, rank),
+            pinned=None,
+            persistent=None,
+            places=(),
+        )
+    return LoaderFacts(
+        described=True,
+        busy=_busy(run),
+        workers=row["num_workers"],
+        suggested=_suggested(run, rank),
+        pinned=row["pin_memory"],
+        persistent=row["persistent_workers"],
+        places=(*_place(row, "dataset"), *_place(row, "collate")),
+    )
+
+
+def _place(row: dict[str, object], what: str) -> tuple[Place, ...]:
+    file, line = row[f"{what}_file"], row[f"{what}_line"]
+    if not isinstance(file, str) or not isinstance(line, int) or any(part in file for part in _LIBRARY):
+        return ()
+    return (Place(file=file, line=line, symbol=str(row[what] or "")),)
+
+
+def _suggested(run: Run, rank: int) -> int | None:
+    """Cores for each rank of the host, at most MOST_WORKERS, at least one."""
+    cores = _cores(run)
+    if cores is None:
+        return None
+    processes = run.optional("processes")
+    host = processes.filter(pl.col("rank") == rank)["host"].first() if processes.height else None
+    ranks = processes.filter(pl.col("host").eq_missing(pl.lit(host)))["rank"].n_unique() if processes.height else 1
+    return max(1, min(MOST_WORKERS, int(cores / max(1, ranks))))
+
+
+def _busy(run: Run) -> float | None:
+    used = run.optional("system").filter(pl.col("what") == "job CPU")["value"].mean()
+    cores = _cores(run)
+    return float(used) / cores if cores and isinstance(used, int | float) else None
+
+
+def _cores(run: Run) -> float | None:
+    """Cores the job may use, from affinity and control group, as the launcher wrote them."""
+    for key, value in run.optional("meta").select("key", "value").iter_rows():
+        if key in ("cores", "effective_cores", "cores.effective") and value:
+            parsed = json.loads(value)
+            found = parsed.get("effective") if isinstance(parsed, dict) else parsed
+            return float(found) if isinstance(found, int | float) else None
+    return None

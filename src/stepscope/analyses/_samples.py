@@ -1,0 +1,39 @@
+"""Stack samples of the steps that averages are taken from, and how sure a share of them is."""
+
+import polars as pl
+
+from stepscope.analyses._work import has_gpu, with_work
+from stepscope.analyses.steady_steps import steady_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+
+__all__ = ["HOW", "bounds", "steady_samples"]
+
+HOW = "run it with `stepscope run -- COMMAND`, without `--lines none`"
+
+Z = 1.96  # 95 % of a normal distribution: one in twenty intervals may miss
+
+
+def steady_samples(run: Run) -> pl.DataFrame:
+    """Rows of `stacks` that fell into steady steps, with `work` (see `_work`) and a `file` that is never null.
+
+    Raises MissingData if there is none.
+    """
+    return run.once(_steady_samples)
+
+
+def bounds(share: pl.Expr, samples: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """Ends of the 95 % Wilson interval (Wilson 1927) of a share seen in so many samples."""
+    z2 = Z * Z
+    scale = 1 + z2 / samples
+    centre = (share + z2 / (2 * samples)) / scale
+    half = Z / scale * (share * (1 - share) / samples + z2 / (4 * samples * samples)).sqrt()
+    return (centre - half).clip(0, 1), (centre + half).clip(0, 1)
+
+
+def _steady_samples(run: Run) -> pl.DataFrame:
+    samples = run.table("stacks", how=HOW).filter(pl.col("weight") > 0)
+    samples = samples.join(steady_steps(run).select("rank", "step"), on=["rank", "step"], how="semi")
+    if samples.is_empty():
+        raise MissingData("stack samples of steady steps", how=HOW + ", for more steps")
+    return with_work(samples, gpu=has_gpu(run))

@@ -1,0 +1,30 @@
+"""Shares of a rank's mean steady step, before a limit is named."""
+
+from dataclasses import dataclass, replace
+
+__all__ = ["SLOWED", "Shares"]
+
+SLOWED = (
+    "whether the host holds the step up: recording stacks, shapes or memory slows the host down; "
+    "record a window without them: `stepscope run --trace 10:13 -- COMMAND`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """As in `bound`; `named_host` is the part of host with a cause other than calling operators from Python."""
+
+    rank: int
+    step: float
+    input: float | None
+    host: float | None
+    named_host: float
+    device: float | None
+    communication: float | None
+    memory: float | None
+    lacks: str
+
+    def without_device(self, lacks: str, lines: float) -> "Shares":
+        """The same where nobody watched the device: of the host, only `lines` that cannot wait for it are certain."""
+        host = lines if lines > 0 else None
+        return replace(self, device=None, communication=None, memory=None, host=host, named_host=lines, lacks=lacks)

@@ -1,0 +1,29 @@
+"""Result tables that have exactly the declared columns, and the texts that say how to record what is missing."""
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from stepscope.core.schema import Column, polars_schema
+
+__all__ = ["RANK", "RECORD_STEPS", "RECORD_TRACE", "RECORD_TRACE_ON_GPU", "by_rank", "shaped", "table"]
+
+RANK = Column("rank", pl.Int32, None, "rank of the process")
+RECORD_STEPS = "run it with `stepscope run -- COMMAND`"
+RECORD_TRACE = "record a traced window: `stepscope run --trace 10:13 -- COMMAND`"
+RECORD_TRACE_ON_GPU = f"{RECORD_TRACE}, on a machine where the job uses a GPU"
+
+
+def by_rank(frame: pl.DataFrame) -> dict[int, pl.DataFrame]:
+    """The rows of each rank, in the order of the ranks' first rows."""
+    return {part["rank"][0]: part for part in frame.partition_by("rank", maintain_order=True)}
+
+
+def shaped(frame: pl.DataFrame, columns: tuple[Column, ...]) -> pl.DataFrame:
+    """The declared columns of a frame, in their order and types."""
+    return frame.select(pl.col(column.name).cast(column.type) for column in columns)
+
+
+def table(rows: Iterable[Sequence[object]], columns: tuple[Column, ...]) -> pl.DataFrame:
+    """A result from rows whose values are in the order of the columns."""
+    return pl.DataFrame(list(rows), schema=polars_schema(columns), orient="row")

@@ -1,0 +1,44 @@
+"""Which host call started each piece of device work, and inside which operator.
+
+One row is a kernel, copy or set. The call is the runtime or driver call of the same process with the same correlation
+id; the operator is the innermost operator or annotation that holds the call in time on the same thread. External ids
+are not used: some profilers fill them with other numbers (`placement` says how far they agree).
+"""
+
+import numpy as np
+import polars as pl
+
+from stepscope.analyses._launches import Launches, launches
+from stepscope.analyses._tables import RANK, shaped
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column
+
+COLUMNS = (
+    RANK,
+    Column("pid", pl.String, None, "process of the device work"),
+    Column("index", pl.Int64, None, "`device.index` of the work"),
+    Column("launch", pl.Int64, None, "`host.index` of the call that started it; null: no such call in the trace"),
+    Column("operator", pl.Int64, None, "`host.index` of the innermost operator or annotation; null: none"),
+    Column("how", pl.String, None, "what the operator was found by: time; null without an operator"),
+)
+
+
+def compute(run: Run) -> pl.DataFrame:
+    """One row per piece of device work, in the order of `device`. Raises MissingData without device work."""
+    found = launches(run)
+    how = pl.when(pl.col("operator").is_not_null()).then(pl.lit("time"))
+    frame = found.work.select("rank", "pid", "index").with_columns(
+        launch=_indices(found, found.call), operator=_indices(found, found.operator)
+    )
+    return shaped(frame.with_columns(how=how), COLUMNS)
+
+
+def _indices(found: Launches, rows: np.typing.NDArray[np.int64]) -> pl.Series:
+    """`host.index` of rows of the host tree, null for -1."""
+    if found.tree is None:
+        return pl.Series([None] * len(rows), dtype=pl.Int64)
+    index = found.tree.frame["index"].gather(np.maximum(rows, 0))
+    return pl.select(pl.when(pl.Series(rows >= 0)).then(index)).to_series()
+
+
+ANALYSIS = attribution = Analysis(compute=compute, columns=COLUMNS)

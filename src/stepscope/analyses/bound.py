@@ -1,0 +1,115 @@
+"""What limits each rank, as shares of its mean steady step.
+
+A row is a rank. `step` is the mean steady step in ns; the span of the device for a trace without steps. `input` is
+the data wait, on a GPU only where it leaves the device without work. `host` is time in which neither device nor model
+computes and nobody waits for the loader: on a GPU the device's idle time that is no data wait; on a CPU, the time
+outside forward, backward and optimizer less what samples show to be the model's own operators (validation), plus
+lines in the model that do something else, plus what a traced window shows outside operators. `device` is computing:
+kernels on a GPU, else the rest of the step. `communication` and `memory` are exposed collectives and copies.
+Null means that the run cannot tell.
+
+`limit` is the largest of input, host, communication and memory if it reaches LIMIT. Overhead of the framework between
+operators, which no one line holds, limits only below UTILISED. Else the device limits if it is busy for UTILISED of
+the step, else the step is balanced. Thresholds: torch_tb_profiler's 10 % for communication; 80 % utilisation, below
+which a run counts as host-bound.
+"""
+
+import polars as pl
+
+from stepscope.analyses._cpu_shares import cpu_shares
+from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._host_lines import host_lines
+from stepscope.analyses._shares import SLOWED, Shares
+from stepscope.analyses._work import has_gpu
+from stepscope.analyses.steady_steps import steady_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column, polars_schema
+
+__all__ = ["ANALYSIS", "LIMIT", "UTILISED", "bound"]
+
+LIMIT = 0.10  # of the step: removing less is hard to tell from the noise between two runs
+UTILISED = 0.80  # of the step; below it the device waits more than any pipeline needs to
+
+COLUMNS = (
+    Column("rank", pl.Int32, None, "rank"),
+    Column("step", pl.Float64, "ns", "mean steady step"),
+    Column("input", pl.Float64, "ratio", "data wait"),
+    Column("host", pl.Float64, "ratio", "Python, files and launching: nothing computes"),
+    Column("device", pl.Float64, "ratio", "computing: on the GPU, or on the CPU where there is none"),
+    Column("communication", pl.Float64, "ratio", "exposed collectives"),
+    Column("memory", pl.Float64, "ratio", "exposed copies"),
+    Column("limit", pl.String, None, "input, host, device, communication, memory, balanced or unknown"),
+    Column("why_unknown", pl.String, None, "what would have to be recorded, where the limit is unknown"),
+)
+
+
+def compute(run: Run) -> pl.DataFrame:
+    rows = _of_device(run) if has_gpu(run) else cpu_shares(run)
+    table = [(*_values(row), *_limit(row)) for row in sorted(rows, key=lambda row: row.rank)]
+    return pl.DataFrame(table, schema=polars_schema(COLUMNS), orient="row")
+
+
+def _values(row: Shares) -> tuple[object, ...]:
+    return (row.rank, row.step, row.input, row.host, row.device, row.communication, row.memory)
+
+
+def _limit(row: Shares) -> tuple[str, str | None]:
+    removable = {
+        "input": row.input,
+        "host": row.host if row.host is not None and (row.named_host >= LIMIT or row.host > 1 - UTILISED) else None,
+        "communication": row.communication,
+        "memory": row.memory,
+    }
+    name, share = max(removable.items(), key=lambda item: item[1] or 0.0)
+    if share is not None and share >= LIMIT:
+        return name, None
+    if row.device is None or (row.host is None and row.device < UTILISED):
+        return "unknown", row.lacks
+    return ("device" if row.device >= UTILISED else "balanced"), None
+
+
+def _of_device(run: Run) -> tuple[Shares, ...]:
+    try:
+        idle = device_idle(run)
+    except MissingData as missing:
+        lacks = f"what the device does in a step: {missing.how}"
+        return tuple(row.without_device(lacks, _lines(run, row)) for row in cpu_shares(run))
+    return tuple(_of_rank(run, row) for row in idle)
+
+
+def _lines(run: Run, row: Shares) -> float:
+    """Share of the step in lines that surely do not wait for the device."""
+    try:
+        return min(1.0, sum(group.time for group in host_lines(run) if group.rank == row.rank) / row.step)
+    except MissingData:
+        return 0.0
+
+
+def _of_rank(run: Run, row: DeviceIdle) -> Shares:
+    host = (row.host + row.sync) / row.step
+    return Shares(
+        rank=row.rank,
+        step=row.step,
+        input=_input(run, row),
+        host=None if row.inflated else host,
+        named_host=0.0 if row.inflated else row.sync / row.step,
+        device=row.compute / row.step,
+        communication=row.communication / row.step,
+        memory=row.memory / row.step,
+        lacks=SLOWED,
+    )
+
+
+def _input(run: Run, row: DeviceIdle) -> float:
+    """The probe times every wait, the trace tells how much of one leaves the device without work."""
+    try:
+        table = steady_steps(run).filter((pl.col("rank") == row.rank) & (pl.col("clock") != "kineto"))
+    except MissingData:
+        return row.input / row.step
+    if not table["data_wait"].count() or row.wait_exposed is None:
+        return row.input / row.step
+    return int(table["data_wait"].sum()) / int(table["duration"].sum()) * row.wait_exposed
+
+
+ANALYSIS = bound = Analysis(compute=compute, columns=COLUMNS)

@@ -1,0 +1,69 @@
+"""Lines of the user's code by the time they take in a steady step, from stack samples of the running job.
+
+A row is one line in one phase, with one library call below it and one kind of work: the innermost frame of the user's
+own code in each sample. `time` is the sampled share of the rank's steady steps times their mean duration. `share_low`
+is the lower end of the 95 % Wilson interval of `share`: a line seen twice may be chance. `leaf` is the innermost frame
+of all in most of the samples. `work`: input (waiting for the loader), model (torch computes or dispatches), host
+(Python, files, other libraries), collector (garbage collector) or unclear (a line inside the model without a frame
+below it: operators and Python look alike there).
+"""
+
+import polars as pl
+
+from stepscope.analyses._samples import bounds, steady_samples
+from stepscope.analyses.steady_steps import steady_steps
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column
+
+__all__ = ["ANALYSIS", "lines"]
+
+_KEY = ["rank", "phase", "file", "line", "function", "call", "work"]
+COLUMNS = (
+    Column("rank", pl.Int32, None, "rank"),
+    Column("phase", pl.String, None, "data_wait, forward, backward, optimizer or other"),
+    Column("file", pl.String, None, "file of the innermost frame of the user's own code"),
+    Column("line", pl.Int64, None, "line of that frame"),
+    Column("function", pl.String, None, "function of that frame"),
+    Column("call", pl.String, None, "library frame directly below: file:line function"),
+    Column("leaf", pl.String, None, "innermost frame of all in most samples: file:line function"),
+    Column("text", pl.String, None, "source line"),
+    Column("expression", pl.String, None, "expression being called in most samples, where Python tells"),
+    Column("collector", pl.Boolean, None, "true: the garbage collector was running"),
+    Column("work", pl.String, None, "input, model, host, collector or unclear"),
+    Column("samples", pl.Int64, "count", "samples"),
+    Column("time", pl.Int64, "ns", "time per steady step"),
+    Column("share", pl.Float64, "ratio", "share of the step"),
+    Column("share_low", pl.Float64, "ratio", "lower end of the 95 % interval of the share"),
+)
+
+
+def compute(run: Run) -> pl.DataFrame:
+    samples = steady_samples(run)
+    mean = steady_steps(run).group_by("rank").agg(pl.col("duration").mean().alias("mean"))
+    whole = samples.group_by("rank").agg(pl.col("weight").sum().alias("whole"), pl.len().alias("all"))
+    table = samples.group_by(_KEY, maintain_order=True).agg(
+        _most("leaf"),
+        _most("expression"),
+        pl.col("text").first(),
+        pl.col("collector").any(),
+        pl.len().cast(pl.Int64).alias("samples"),
+        pl.col("weight").sum(),
+    )
+    table = table.join(whole, on="rank").join(mean, on="rank").with_columns(
+        (pl.col("weight") / pl.col("whole")).alias("share")
+    )  # fmt: skip
+    table = table.with_columns(
+        (pl.col("share") * pl.col("mean")).round().cast(pl.Int64).alias("time"),
+        bounds(pl.col("share"), pl.col("all"))[0].alias("share_low"),
+    )
+    order = ["rank", "time", "file", "line", "phase", "call", "work"]
+    ordered = table.sort(order, descending=[False, True, *[False] * 5], nulls_last=True)
+    return ordered.select([column.name for column in COLUMNS])
+
+
+def _most(column: str) -> pl.Expr:
+    """The value of most samples; of equally frequent ones the first in order."""
+    return pl.col(column).drop_nulls().mode().sort().first().alias(column)
+
+
+ANALYSIS = lines = Analysis(compute=compute, columns=COLUMNS)

@@ -1,0 +1,24 @@
+"""The steps that averages are taken from.
+
+One row is a step, with the columns of `steps`. Warm-up steps are left out; of the others, steps that were traced or in
+which tracing was started or stopped are left out wherever the rank has any besides them. Long steps and steps with an
+evaluation stay in: they cost time. All steps of a run that is only a trace are traced, so all of them count.
+"""
+
+import polars as pl
+
+from stepscope.analyses.steps import COLUMNS, WARM_UP_STEPS, steps
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Analysis, Run
+
+
+def compute(run: Run) -> pl.DataFrame:
+    """Rows by rank and time. Raises MissingData if all steps were warm-up."""
+    warm = steps(run).filter(~pl.col("tags").list.contains("warm-up"))
+    if warm.is_empty():
+        raise MissingData("steps after warm-up", how=f"train for more than {WARM_UP_STEPS} steps")
+    disturbed = pl.col("tags").list.contains("traced") | pl.col("tags").list.contains("tracing")
+    return warm.filter(~disturbed | disturbed.all().over("rank"))
+
+
+ANALYSIS = steady_steps = Analysis(compute=compute, columns=COLUMNS)

@@ -1,0 +1,1 @@
+"""The command line: each module here without an underscore is one command and assigns COMMAND; main.py runs them."""

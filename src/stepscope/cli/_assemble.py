@@ -1,0 +1,108 @@
+"""Put a report together from a run: facts, diagnosis and every section, each computed once."""
+
+import json
+
+import polars as pl
+
+from stepscope.analyses.steady_steps import steady_steps
+from stepscope.analyses.steps import steps
+from stepscope.core.errors import MissingData
+from stepscope.core.plugins import Group
+from stepscope.core.report import Section
+from stepscope.core.run import Run
+from stepscope.diagnose import diagnose
+from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes, Unchecked
+
+__all__ = ["SECTIONS", "assemble", "step_times"]
+
+SECTIONS = Group("sections", Section)
+"""All sections."""
+
+
+def assemble(run: Run) -> Report:
+    """Everything a renderer draws."""
+    diagnosis = diagnose(run)
+    sections = sorted(SECTIONS.load().items(), key=lambda item: (item[1].order, item[0]))
+    return Report(
+        run=_facts(run),
+        verdict=diagnosis.verdict,
+        findings=tuple(diagnosis.findings),
+        unchecked=tuple(Unchecked(rule=u.rule, missing=u.missing, how=u.how) for u in diagnosis.unchecked),
+        skipped=tuple(Skipped(**row) for row in run.optional("skipped").iter_rows(named=True)),
+        parts=tuple(_part(name, section, run) for name, section in sections),
+    )
+
+
+def step_times(run: Run) -> StepTimes | None:
+    """Step times over the steps that averages are from; None if the run has no steps."""
+    try:
+        durations = steady_steps(run)["duration"]
+    except MissingData:
+        return None
+    if durations.is_empty():
+        return None
+    column = pl.col("duration")
+    median, mean, p10, p90 = (
+        durations.to_frame()
+        .select(
+            column.median().alias("median"),
+            column.mean().alias("mean"),
+            column.quantile(0.1, "linear").alias("p10"),
+            column.quantile(0.9, "linear").alias("p90"),
+        )
+        .row(0)
+    )
+    return StepTimes(median=round(median), mean=round(mean), p10=round(p10), p90=round(p90))
+
+
+def _part(name: str, section: Section, run: Run) -> Part:
+    try:
+        return Part(name=name, title=section.title, blocks=tuple(section.build(run)))
+    except MissingData as lack:
+        return Part(name=name, title=section.title, missing=lack.what, how=lack.how)
+
+
+def _facts(run: Run) -> RunFacts:
+    processes = run.optional("processes")
+    ranks: set[int] = set()
+    for table in ("processes", "steps", "host", "device"):
+        ranks.update(run.optional(table)["rank"].drop_nulls().unique())
+    frameworks = processes["framework"].drop_nulls().unique(maintain_order=True)
+    return RunFacts(
+        path=run.path,
+        command=_command(run),
+        framework=frameworks[0] if len(frameworks) else None,
+        ranks=tuple(sorted(ranks)),
+        devices=_devices(run),
+        steps=_step_count(run),
+        step_ns=step_times(run),
+    )
+
+
+def _command(run: Run) -> tuple[str, ...] | None:
+    """The command of a run directory: a JSON list in table meta."""
+    values = run.optional("meta").filter(pl.col("key") == "command")["value"]
+    if values.is_empty():
+        return None
+    try:
+        words = json.loads(values[0])
+    except ValueError:
+        return (values[0],)
+    return tuple(map(str, words)) if isinstance(words, list) else (str(words),)
+
+
+def _devices(run: Run) -> tuple[Device, ...]:
+    """Devices that the run names or that did work."""
+    named = run.optional("devices").select("rank", "device", "name")
+    used = run.optional("device").select("rank", "device").unique().join(named, on=["rank", "device"], how="anti")
+    both = pl.concat([named, used.with_columns(pl.lit(None, dtype=pl.String).alias("name"))])
+    rows = both.drop_nulls("device").with_columns(pl.col("rank").fill_null(0)).unique().sort("rank", "device")
+    return tuple(Device(**row) for row in rows.iter_rows(named=True))
+
+
+def _step_count(run: Run) -> int:
+    try:
+        counts = steps(run).group_by("rank").len()["len"]
+    except MissingData:
+        return 0
+    return max(counts, default=0)

@@ -1,0 +1,137 @@
+"""What the options of `stepscope run` ask the probe to record; every contradiction is told before the job starts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from stepscope.core.errors import BadInput
+
+__all__ = ["ACTIVITIES", "DEFAULT_LINES_HZ", "EXTRAS", "RunOptions", "recording"]
+
+EXTRAS = ("shapes", "memory", "stacks", "flops", "modules")
+"""What a traced window can hold besides times."""
+
+ACTIVITIES = ("cpu", "cuda")
+"""What a traced window can watch."""
+
+DEFAULT_LINES_HZ = 25
+"""Samples a second of the user's line: 25 find a line of 4 % of the time within a minute, and cost microseconds."""
+
+_MOST_LINES_HZ = 200  # above it the sampler itself takes more than a per cent of a core
+_SCHEDULE = {"skip_first": 0, "wait": 10, "warmup": 1, "active": 3, "repeat": 1}
+_TRACE_SECONDS = 10  # a window is cut when it lasts longer than this
+_TRACE_EVENTS = 400_000  # or holds more than this: a trace of about 100 MB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The words given on the command line; None where the option was not given."""
+
+    trace: str | None = None
+    schedule: str | None = None
+    extras: str | None = None
+    activities: str | None = None
+    lines: str | None = None
+
+
+def recording(options: RunOptions) -> dict[str, object]:
+    """What the probe reads from STEPSCOPE_OPTIONS. Raises BadInput for words it cannot use."""
+    trace = _trace(options)
+    extras = _words("--with", options.extras, EXTRAS)
+    activities = _words("--activities", options.activities, ACTIVITIES)
+    if trace is None and (extras or activities):
+        given = "--with" if extras else "--activities"
+        raise _bad(given, "describes the traced window, and --trace none asks for none", "leave out one of the two")
+    return {
+        "trace": trace,
+        "with": extras or [],
+        "activities": activities,
+        "lines_hz": _lines(options.lines),
+        "trace_seconds": _TRACE_SECONDS,
+        "trace_events": _TRACE_EVENTS,
+    }
+
+
+def _trace(options: RunOptions) -> dict[str, int] | None:
+    if options.schedule is not None:
+        if options.trace is not None:
+            raise _bad("--schedule", "cannot be given together with --trace", "leave out one of the two")
+        return _schedule(options.schedule)
+    match options.trace:
+        case None | "auto":
+            return dict(_SCHEDULE)
+        case "none":
+            return None
+        case steps:
+            return _range(steps)
+
+
+def _range(steps: str) -> dict[str, int]:
+    """Steps A to B, without B: A - 1 steps of waiting, one of warm-up."""
+    found = re.fullmatch(r"(\d+):(\d+)", steps, re.ASCII)
+    if not found:
+        raise _bad("--trace", f"{steps!r} is neither auto, none nor a range of steps", "write --trace 100:110")
+    first, end = int(found[1]), int(found[2])
+    if first < 1:
+        raise _bad(
+            "--trace", "step 0 cannot be traced: recording begins when a step has ended", f"write --trace 1:{end}"
+        )
+    if end <= first:
+        raise _bad(
+            "--trace", f"{steps} holds no step: the second number is not traced", f"write --trace {first}:{first + 3}"
+        )
+    return {**_SCHEDULE, "wait": first - 1, "active": end - first}
+
+
+def _schedule(words: str) -> dict[str, int]:
+    schedule = dict(_SCHEDULE)
+    given: set[str] = set()
+    for word in words.split(","):
+        name, equals, number = (part.strip() for part in word.partition("="))
+        example = "write --schedule wait=10,warmup=1,active=3,repeat=1,skip_first=0"
+        if not equals or not re.fullmatch(r"\d+", number, re.ASCII):
+            raise _bad("--schedule", f"{word.strip()!r} is not NAME=NUMBER", example)
+        if name not in schedule:
+            raise _bad("--schedule", f"there is no {name!r}{_close(name, tuple(schedule))}", example)
+        if name in given:
+            raise _bad("--schedule", f"{name} is given twice", example)
+        given.add(name)
+        schedule[name] = int(number)
+    if schedule["active"] < 1:
+        raise _bad("--schedule", "active=0 records no step", "write --trace none to record no trace")
+    return schedule
+
+
+def _words(option: str, words: str | None, known: tuple[str, ...]) -> list[str] | None:
+    if words is None:
+        return None
+    chosen = [word.strip() for word in words.split(",") if word.strip()]
+    for word in chosen:
+        if word not in known:
+            raise _bad(option, f"there is no {word!r}{_close(word, known)}", f"choose from {','.join(known)}")
+    if not chosen:
+        raise _bad(option, "names nothing", f"choose from {','.join(known)}")
+    return [word for word in known if word in chosen]
+
+
+def _lines(words: str | None) -> int:
+    if words is None:
+        return DEFAULT_LINES_HZ
+    if words == "none":
+        return 0
+    if not re.fullmatch(r"\d+", words, re.ASCII) or not 1 <= int(words) <= _MOST_LINES_HZ:
+        why = f"{words!r} is neither none nor a number of samples a second from 1 to {_MOST_LINES_HZ}"
+        raise _bad("--lines", why, f"the default is --lines {DEFAULT_LINES_HZ}")
+    return int(words)
+
+
+def _close(word: str, known: tuple[str, ...]) -> str:
+    from difflib import get_close_matches  # only for a mistake: the job should not wait for it
+
+    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f", did you mean {close[0]}?" if close else ""
+
+
+def _bad(option: str, why: str, next_step: str) -> BadInput:
+    return BadInput(option, why, next_step=f"{next_step} (stepscope run --help)")

@@ -1,0 +1,57 @@
+"""`stepscope report`: what limits a recorded run, what would mend it, and by how much."""
+
+import io
+import sys
+
+import click
+
+from stepscope.cli._output import format_for, write_text
+from stepscope.core.errors import BadInput
+
+__all__ = ["COMMAND"]
+
+_FORMATS = ("text", "json", "markdown", "html")
+_SUFFIXES = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
+_EXAMPLES = """\b
+Examples:
+  stepscope report stepscope-runs/train-20260401-120000
+  stepscope report trace.json.gz
+  stepscope report folder-of-ranks/ --format html -o report.html
+  stepscope report trace.json --format json | python -m json.tool
+"""
+
+
+@click.command("report", epilog=_EXAMPLES, short_help="Say what limits a recorded run and what would mend it.")
+@click.argument("path", type=click.Path())
+@click.option("--format", "form", type=click.Choice(_FORMATS), help="[default: text, or what FILE ends in]")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
+@click.option("--summary", is_flag=True, help="Only the first screen: verdict, step, top findings (text).")
+def COMMAND(path: str, form: str | None, output: str | None, summary: bool) -> None:
+    """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz) or a folder of ranks."""
+    form = format_for(form, output, _SUFFIXES, "text")
+    if summary and form != "text":
+        raise BadInput("--summary", f"is for text, not for {form}", next_step="leave out --summary")
+    from stepscope.cli._assemble import assemble
+    from stepscope.store import open_run
+
+    report = assemble(open_run(path))
+    match form:
+        case "json":
+            from stepscope.render.json import dumps, report_document
+
+            write_text(dumps(report_document(report)), output)
+        case "markdown":
+            from stepscope.render.markdown import report_markdown
+
+            write_text(report_markdown(report), output)
+        case "html":
+            from stepscope.render.html import report_html
+
+            write_text(report_html(report), output)
+        case _:
+            from stepscope.render.terminal import console_for, print_report, print_summary
+
+            stream = sys.stdout if output in (None, "-") else io.StringIO()
+            (print_summary if summary else print_report)(console_for(stream), report)
+            if isinstance(stream, io.StringIO):
+                write_text(stream.getvalue(), output)

@@ -1,0 +1,171 @@
+"""`stepscope run`: start the user's command with the probe in it, then say what limits it.
+
+Until the command has started, nothing but click and small modules of stepscope is imported. The analysis runs in a
+process of its own: whatever happens to it, the exit code is the job's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepscope.cli._folder import run_folder
+from stepscope.cli._options import RunOptions, recording
+from stepscope.collect.launch import NOT_FOUND, Exit, launch, leave, resolve
+from stepscope.core.errors import BadInput
+from stepscope.observe.cores import effective_cores
+from stepscope.render.format import plain
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["COMMAND"]
+
+_EXAMPLES = """\b
+Examples:
+  stepscope run -- python train.py --epochs 3
+  stepscope run train.py --epochs 3
+  stepscope run --trace 100:110 --with shapes,stacks -- python train.py
+  stepscope run --trace none --out runs/baseline -- torchrun --nproc-per-node 2 train.py
+  stepscope run --schedule wait=20,warmup=2,active=5,repeat=2 -- ./train.sh
+
+Everything after -- (or after the first word that is no option) belongs to the command.
+"""
+_NOTES_SHOWN = 5
+
+
+class _Run(click.Command):
+    """Remembers whether `--` stood before the command: then the command is run to the letter."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        words = ctx.params.get("command") or ()
+        ctx.params["exact"] = given[len(given) - len(words) - 1 : len(given) - len(words)] == ["--"]
+        return rest
+
+
+def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+@click.command(
+    "run",
+    cls=_Run,
+    context_settings={"allow_interspersed_args": False},
+    epilog=_EXAMPLES,
+    short_help="Run a training command and say what limits it.",
+)
+@click.option("--out", metavar="DIR", type=click.Path(), help="Record here [default: ./stepscope-runs/NAME-TIME].")
+@click.option("--trace", metavar="auto|none|A:B", help="Steps to trace, A to B without B [default: three early steps].")
+@click.option("--schedule", metavar="NAME=N,…", help="wait, warmup, active, repeat, skip_first as in torch.profiler.")
+@click.option(
+    "--with", "extras", metavar="WHAT,…", help="What a trace holds besides: shapes,memory,stacks,flops,modules."
+)
+@click.option("--activities", metavar="WHAT,…", help="What a trace watches: cpu,cuda [default: all there is].")
+@click.option("--lines", metavar="HZ|none", help="Samples a second of the running line of code [default: 25].")
+@click.option(
+    "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
+    help="Lines about the pace on stderr [default: auto, on a terminal only].",
+)  # fmt: skip
+@click.option("--no-report", is_flag=True, help="Record only; do not analyse at the end.")
+@click.option("--quiet", is_flag=True, help="Print nothing but what went wrong.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=False, shell_complete=_complete_file)
+def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: bool, quiet: bool, **words: Any) -> None:
+    """Run COMMAND as it is, with the step clock in it, and say what limits it.
+
+    The job's output, exit code and signals are its own; stepscope writes to stderr only.
+    """
+    if not command:
+        raise BadInput("stepscope run", "no command to run", next_step="stepscope run -- python train.py")
+    if quiet and progress == "lines":
+        raise BadInput(
+            "--quiet", "cannot be given together with --progress lines", next_step="leave out one of the two"
+        )
+    out = words.pop("out")
+    options = recording(RunOptions(**words))
+    to_run = list(command) if exact and os.access(command[0], os.X_OK) else resolve(command)
+    if shutil.which(to_run[0], os.F_OK) is None:
+        _say(f"{to_run[0]}: command not found")
+        sys.exit(NOT_FOUND)
+    folder = run_folder(out, to_run)
+    show = not quiet and (progress == "lines" or (progress == "auto" and sys.stderr.isatty()))
+    end = launch(to_run, folder, options, _ticker(folder, show), asdict(effective_cores()))
+    _close(end, folder, report=not (no_report or quiet), quiet=quiet)
+    leave(end)
+
+
+def _ticker(folder: str, show: bool) -> Callable[[int], None]:
+    """What happens every second while the job runs. Its imports wait until the job has started."""
+    state: list[Any] = []
+
+    def tick(pid: int) -> None:
+        if not state:
+            from stepscope.cli._progress import Reporter
+            from stepscope.observe.system import SystemSampler
+
+            state.extend((SystemSampler(pid), Reporter(folder, clear=sys.stderr.isatty())))
+        sampler, reporter = state
+        if os.path.exists(os.path.join(folder, "run.json")):
+            from stepscope.collect.recorder import append_line
+
+            append_line(os.path.join(folder, "system.jsonl"), sampler.sample())
+        if show:
+            reporter.tick()
+
+    return tick
+
+
+def _close(end: Exit, folder: str, *, report: bool, quiet: bool) -> None:
+    """Say what limits the job, what was not recorded and what to do next."""
+    if end.not_started:
+        _say(end.not_started)
+        return
+    if end.recorded and report:
+        _analyse(folder)
+    for note in end.not_recorded[:_NOTES_SHOWN]:
+        _say(f"not recorded: {note['what']}: {note['why']}")
+    if len(end.not_recorded) > _NOTES_SHOWN:
+        _say(f"not recorded: {len(end.not_recorded) - _NOTES_SHOWN} more, see {os.path.join(folder, 'end.json')}")
+    if end.recorded and not quiet:
+        _say(f"recorded in {folder}")
+        click.echo(f"  stepscope report {_quoted(folder)}", err=True)
+        click.echo(f"  stepscope report {_quoted(folder)} --format html -o report.html", err=True)
+
+
+def _analyse(folder: str) -> None:
+    """Print the first screen of the report to stderr, from a process of its own."""
+    import subprocess
+
+    command = [sys.executable, "-P", "-m", "stepscope", "report", "--summary", "--", folder]
+    click.echo("", err=True)
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE, check=False
+        )
+    except (OSError, KeyboardInterrupt) as failure:
+        _say(f"the recording was not analysed: {failure or 'interrupted'}")
+        return
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        why = lines[0] if done.returncode == 2 and lines else lines[-1] if lines else f"ended with {done.returncode}"
+        _say(f"the recording could not be analysed: {why.removeprefix('stepscope: ')}")
+    click.echo("", err=True)
+
+
+def _say(words: str) -> None:
+    click.echo(f"stepscope: {plain(words, limit=1000)}", err=True)
+
+
+def _quoted(folder: str) -> str:
+    from shlex import quote
+
+    return quote(folder)

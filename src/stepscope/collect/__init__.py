@@ -1,0 +1,1 @@
+"""What runs inside the user's training process, and the launcher that puts it there. Standard library only."""

@@ -1,0 +1,192 @@
+"""Whose code a stack frame is, and how a stack is described: user frames, the library call below them, the innermost.
+
+A frame is known by its code object and the offset of its last instruction, which stay true while the thread runs on;
+line and expression are looked up once, when a stack is first seen.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from types import CodeType
+    from typing import Any
+
+    Spot = tuple[CodeType, int]  # code, offset of the instruction in bytes
+
+__all__ = ["OTHER_STACKS", "Describer", "Origins"]
+
+STANDARD, LIBRARY, USER, RECORDER, TRACING, COLLECTING = range(6)
+"""Whose code: Python's own; an installed package; the user's; stepscope's; stepscope's while it traces, or while it
+takes the time of the garbage collector."""
+
+DEEPEST = 32
+"""User frames kept of a stack, the innermost ones: a description is for reading."""
+
+_LONGEST = 200  # characters of a source line or expression: enough to recognise it
+
+OTHER_STACKS: dict[str, Any] = {
+    "frames": [], "call": None, "leaf": ["<other stacks>", 0, "<other stacks>"], "text": "", "segment": None,
+}  # fmt: skip
+"""Stands for all stacks beyond the number that is kept apart."""
+
+_OPERATIONS = ("CALL", "PRECALL", "BINARY", "COMPARE", "UNARY", "LOAD_ATTR", "GET_ITER", "BEFORE_WITH")
+"""Instructions whose source is one expression; that of FOR_ITER, say, is the whole loop."""
+
+_OWN_FILES = {"window.py": TRACING, "recording.py": TRACING, "tracer.py": TRACING, "garbage.py": COLLECTING}
+
+
+class Origins:
+    """Sorts source files by whose they are; each file name is judged once."""
+
+    def __init__(self) -> None:
+        paths = sysconfig.get_paths()
+        self._own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+        self._standard = _folders({paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)})
+        self._library = _folders({paths["purelib"], paths["platlib"]})
+        self._scripts = _folders({paths["scripts"], os.path.dirname(sys.executable or paths["scripts"])})
+        temporary = os.path.join(os.path.abspath(os.environ.get("TMPDIR") or "/tmp"), "torchinductor_")
+        self._generated = (temporary, os.environ.get("TORCHINDUCTOR_CACHE_DIR") or temporary)
+        self._known: dict[str, int] = {}
+
+    def of(self, filename: str) -> int:
+        """STANDARD, LIBRARY, USER, RECORDER, TRACING or COLLECTING."""
+        kind = self._known.get(filename)
+        if kind is None:
+            kind = self._known[filename] = self._judge(filename)
+        return kind
+
+    def shown(self, filename: str) -> str:
+        """The name to write down: library paths relative to their site directory."""
+        if self.of(filename) not in (STANDARD, LIBRARY):
+            return os.path.abspath(filename) if self._is_path(filename) else filename
+        for marker in ("site-packages", "dist-packages"):
+            _, found, rest = filename.rpartition(os.sep + marker + os.sep)
+            if found:
+                return rest
+        for folder in (*self._library, *self._standard):
+            if filename.startswith(folder):
+                return filename[len(folder) :]
+        return filename
+
+    def package(self, filename: str) -> str:
+        """The top-level name of the installed package that a LIBRARY file belongs to."""
+        return self.shown(filename).split(os.sep, 1)[0]
+
+    def _judge(self, filename: str) -> int:
+        if not self._is_path(filename):
+            typed = filename == "<stdin>" or filename.startswith("<ipython-input")
+            return USER if typed or (filename == "<string>" and sys.argv[:1] == ["-c"]) else STANDARD
+        path = os.path.abspath(filename)
+        if path.startswith(self._own):
+            return _OWN_FILES.get(os.path.basename(path), RECORDER)
+        if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
+            return LIBRARY
+        if path.startswith((*self._library, *self._generated)):
+            return LIBRARY
+        if path.startswith(self._standard):
+            return STANDARD
+        started_by_pip = path.startswith(self._scripts) and not path.endswith(".py")
+        return STANDARD if started_by_pip else USER
+
+    @staticmethod
+    def _is_path(filename: str) -> bool:
+        return not filename.startswith("<")
+
+
+class Describer:
+    """Describes stacks for frames.jsonl; `spots` innermost first."""
+
+    def __init__(self, origins: Origins) -> None:
+        self._origins = origins
+
+    def describe(self, spots: tuple[Any, ...]) -> dict[str, Any]:
+        """The row of frames.jsonl without its id. `spots` holds code, offset, code, offset, …, innermost first."""
+        stack = [(spots[index], spots[index + 1]) for index in range(0, len(spots), 2)]
+        stack = [spot for spot in stack if self._origins.of(spot[0].co_filename) < RECORDER]
+        if not stack:
+            return dict(OTHER_STACKS)
+        users = self._user_frames(stack)
+        row: dict[str, Any] = {
+            "frames": [self._frame(stack[index]) for index in reversed(users[:DEEPEST])],
+            "call": None,
+            "leaf": self._frame(stack[0]),
+            "text": "",
+            "segment": None,
+        }
+        if users:
+            innermost = users[0]
+            row["text"] = _source_line(*stack[innermost])
+            row["segment"] = _expression(*stack[innermost])
+            if innermost:
+                row["call"] = self._frame(stack[innermost - 1])
+        return row
+
+    def _user_frames(self, stack: list[Spot]) -> list[int]:
+        """Indices of the user's frames; of a program that is itself an installed package, those of that package."""
+        kinds = [self._origins.of(code.co_filename) for code, _ in stack]
+        users = [index for index, kind in enumerate(kinds) if kind == USER]
+        libraries = [index for index, kind in enumerate(kinds) if kind == LIBRARY]
+        if users or not libraries:
+            return users
+        program = self._origins.package(stack[libraries[-1]][0].co_filename)
+        return [index for index in libraries if self._origins.package(stack[index][0].co_filename) == program]
+
+    def _frame(self, spot: Spot) -> list[str | int]:
+        code, offset = spot
+        return [self._origins.shown(code.co_filename), _line(code, offset), code.co_name]
+
+
+def _folders(paths: set[str]) -> tuple[str, ...]:
+    return tuple({os.path.abspath(path).rstrip(os.sep) + os.sep for path in paths if path})
+
+
+def _line(code: CodeType, offset: int) -> int:
+    """The line of the instruction at `offset`."""
+    if hasattr(code, "co_lines"):
+        for start, end, line in code.co_lines():
+            if start <= offset < end and line is not None:
+                return line
+        return code.co_firstlineno
+    import dis
+
+    found = code.co_firstlineno
+    for start, line in dis.findlinestarts(code):
+        if start > offset:
+            break
+        found = line
+    return found
+
+
+def _source_line(code: CodeType, offset: int) -> str:
+    import linecache
+
+    return linecache.getline(code.co_filename, _line(code, offset)).strip()[:_LONGEST]
+
+
+def _expression(code: CodeType, offset: int) -> str | None:
+    """The source of the call or operation at `offset`; None for another kind of instruction and before Python 3.11."""
+    if not hasattr(code, "co_positions") or offset < 0:
+        return None
+    import dis
+    import itertools
+    import linecache
+
+    instructions = code.co_code
+    while offset >= 2 and dis.opname[instructions[offset]] == "CACHE":
+        offset -= 2  # a frame that called a Python function stands at the end of its call instruction
+    if not dis.opname[instructions[offset]].startswith(_OPERATIONS):
+        return None
+
+    positions = itertools.islice(code.co_positions(), offset // 2, None)
+    first, last, begin, end = next(positions, (None, None, None, None))
+    if first is None or last is None or begin is None or end is None:
+        return None
+    lines = [linecache.getline(code.co_filename, number).encode() for number in range(first, last + 1)]
+    lines[-1] = lines[-1][:end]  # columns count bytes of UTF-8
+    lines[0] = lines[0][begin:]
+    text = b"".join(lines).decode("utf-8", "replace")
+    return " ".join(text.split())[:_LONGEST] or None

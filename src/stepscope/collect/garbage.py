@@ -1,0 +1,57 @@
+"""Times the garbage collector's work in the training thread."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from _thread import get_ident
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .clock import State
+    from .lines import Sampler
+
+__all__ = ["LONG_NS", "Collector"]
+
+LONG_NS = 1_000_000
+"""A collection from here on becomes a line sample: shorter ones are many, and harmless one by one."""
+
+
+class Collector:
+    """Adds the time of each collection in the training thread to `state.gc_ns`; a long one is a sample of `sampler`.
+
+    `start` begins, `close` ends. About 1 µs a collection.
+    """
+
+    def __init__(self, state: State, sampler: Sampler | None) -> None:
+        self._state, self._sampler = state, sampler
+        self._begin = 0
+
+    def start(self) -> None:
+        """Begin to time collections."""
+        gc.callbacks.append(self._collection)
+
+    def close(self) -> None:
+        """Stop; a second call does nothing."""
+        self._sampler = None
+        if self._collection in gc.callbacks:
+            gc.callbacks.remove(self._collection)
+
+    abandon = close
+
+    def _collection(self, phase: str, _: dict[str, Any]) -> None:
+        if phase == "start":
+            self._begin = time.monotonic_ns() if get_ident() == self._state.thread else 0
+            return
+        begin, self._begin = self._begin, 0
+        if begin and get_ident() == self._state.thread:
+            duration = time.monotonic_ns() - begin
+            self._state.gc_ns += duration
+            if duration >= LONG_NS and self._sampler is not None:
+                try:
+                    self._sampler.collected(duration, sys._getframe(1))
+                except Exception:
+                    self._sampler = None

@@ -1,0 +1,130 @@
+"""The functions that take the place of torch's: each calls the original and tells the step clock when.
+
+What the user's code gives and raises passes through unchanged. A call in another thread, a nested call and a stopped
+clock go straight to the original.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .clock import LoaderUse, StepClock
+
+__all__ = ["backward_hook", "iter_hook", "next_hook", "optimizer_hook"]
+
+_COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
+
+
+def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`original`, the `__next__` of a loader's iterator, timed as data wait."""
+    ident, begin_fetch, fetched = clock.ident, clock.begin_fetch, clock.fetched
+
+    def __next__(self: Any) -> Any:
+        if ident() != clock.thread or clock.busy:
+            return _early_fetch(clock, original, self) if clock.timed_early() else original(self)
+        begin = begin_fetch()
+        try:
+            batch = original(self)
+        except BaseException as error:
+            clock.not_fetched(self, begin, error)
+            raise
+        fetched(self, begin, batch)
+        return batch
+
+    return _dressed(__next__, original)
+
+
+def _early_fetch(clock: StepClock, original: Callable[[Any], Any], iterator: Any) -> Any:
+    """A fetch while the training thread is unknown: another thread may turn out to be it before this one is back."""
+    begin = clock.begin_fetch()
+    try:
+        batch = original(iterator)
+    except BaseException as error:
+        if clock.in_training_thread():
+            clock.not_fetched(iterator, begin, error)
+        raise
+    if clock.in_training_thread():
+        clock.fetched(iterator, begin, batch)
+    return batch
+
+
+def iter_hook(
+    clock: StepClock, original: Callable[[Any], Any], use_of: Callable[[Any], LoaderUse]
+) -> Callable[[Any], Any]:
+    """`original`, the `__iter__` of a loader, timed as data wait; its iterator is marked with the loader's use."""
+
+    def __iter__(self: Any) -> Any:
+        if (clock.ident() != clock.thread or clock.busy) and not clock.timed_early():
+            return original(self)
+        try:
+            use = use_of(self)
+        except Exception as error:
+            clock.fail("data loader", error)
+            return original(self)
+        begin = clock.begin_fetch()
+        try:
+            iterator = original(self)
+        except BaseException:
+            clock.busy = False
+            raise
+        if clock.in_training_thread():
+            clock.started(use, begin)
+        try:
+            iterator._stepscope_use = use
+        except Exception as error:
+            clock.fail("data loader", error)
+        return iterator
+
+    return _dressed(__iter__, original)
+
+
+def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, torch.autograd.backward, timed. A backward inside it (reentrant checkpoints) is part of it."""
+    ident, enter_backward, leave_backward = clock.ident, clock.enter_backward, clock.leave_backward
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        if (ident() != clock.thread and not clock.learn_thread()) or clock.busy:
+            return original(*args, **kwargs)
+        begin = enter_backward()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            leave_backward(begin)
+
+    return _dressed(backward, original)
+
+
+def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, an optimizer's `step` in torch's own profiling wrapper around `inner`, timed."""
+    ident, enter_step, leave_step = clock.ident, clock.enter_step, clock.leave_step
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        if (ident() != clock.thread and not clock.learn_thread()) or clock.busy:
+            return original(*args, **kwargs)
+        begin = enter_step()
+        try:
+            result = original(*args, **kwargs)
+        except BaseException:
+            leave_step(None, begin)
+            raise
+        leave_step(args[0], begin)
+        return result
+
+    _dressed(step, original)
+    step.__wrapped__ = inner  # type: ignore[attr-defined]  # old versions of torch.compile unwrap one layer here
+    return step
+
+
+def _dressed(hook: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """`hook` with the name, the documentation, the attributes and (by `__wrapped__`) the signature of `original`."""
+    for name in _COPIED:
+        try:
+            setattr(hook, name, getattr(original, name))
+        except AttributeError:
+            pass
+    hook.__dict__.update(getattr(original, "__dict__", {}))
+    hook.__wrapped__ = original  # type: ignore[attr-defined]
+    return hook

@@ -1,0 +1,281 @@
+"""Runs the user's exact command with the probe injected, as if stepscope were not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, NoReturn
+
+__all__ = ["Exit", "launch", "leave", "resolve"]
+
+INJECT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inject")
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell gives
+TICK_NS = 1_000_000_000
+LOW_SPACE = 1 << 16  # bytes free at the end below which we say that the disk was full
+
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT)
+_FROM_KERNEL = 0x80  # si_code of a signal that the terminal sent to all of its foreground group, the child included
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How the command ended: `code` or `signal`, `wall_ns` of the child.
+
+    `not_started` says why there was no child. `recorded` is false when nothing of the run was written;
+    `not_recorded` says what is missing and why, as dictionaries with "what" and "why".
+    """
+
+    code: int | None
+    signal: int | None
+    wall_ns: int
+    not_started: str | None = None
+    recorded: bool = True
+    not_recorded: list[dict[str, str]] = field(default_factory=list)
+
+
+def resolve(command: Sequence[str]) -> list[str]:
+    """`train.py ARGS` means the Python found on PATH and `train.py ARGS`; any other command is left as it is."""
+    if command and command[0].endswith(".py"):
+        return [shutil.which("python") or shutil.which("python3") or sys.executable, *command]
+    return list(command)
+
+
+def launch(
+    command: Sequence[str],
+    run_dir: str,
+    options: Mapping[str, Any],
+    on_tick: Callable[[int], None] | None = None,
+    cores: Mapping[str, Any] | None = None,
+) -> Exit:
+    """Run `command` and record it in `run_dir`, which is made here; the command runs even if it cannot be.
+
+    `options` go to the probe (STEPSCOPE_OPTIONS). `on_tick(pid)` is called at once and then every second in this
+    thread. `cores` is written into run.json. Call it from the main thread.
+    """
+    run_dir = os.path.abspath(run_dir)
+    missing: list[dict[str, str]] = []
+    recorded = _begin(command, run_dir, options, cores, missing)
+    environment = _environment(run_dir, options, missing) if recorded else dict(os.environ)
+    begin = time.monotonic_ns()
+    with _Signals() as signals:
+        try:
+            pid = os.posix_spawnp(
+                command[0], list(command), environment,
+                setsigmask=signals.mask_before, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            )  # fmt: skip
+        except OSError as error:
+            return _not_started(command[0], error, recorded, run_dir, missing)
+        code, number = _attend(pid, signals, on_tick, missing)
+    wall_ns = time.monotonic_ns() - begin
+    if recorded:
+        _finish(run_dir, code, number, wall_ns, missing)
+    return Exit(code, number, wall_ns, recorded=recorded, not_recorded=missing)
+
+
+def leave(end: Exit) -> NoReturn:
+    """End this process as the command ended: the same exit code, or the same signal (without a core dump of ours)."""
+    if end.signal is None:
+        sys.exit(end.code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if end.signal not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(end.signal, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [end.signal])
+    os.kill(os.getpid(), end.signal)
+    sys.exit(128 + end.signal)
+
+
+# -- the run directory ---------------------------------------------------------------------------------------------
+
+
+def _begin(
+    command: Sequence[str],
+    run_dir: str,
+    options: Mapping[str, Any],
+    cores: Mapping[str, Any] | None,
+    missing: list[dict[str, str]],
+) -> bool:
+    row = {
+        "format": "stepscope-run",
+        "version": 1,
+        "stepscope": _version(),
+        "command": list(command),
+        "cwd": os.getcwd(),
+        "host": socket.gethostname(),
+        "started_epoch_ns": time.time_ns(),
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        "cores": cores,
+        "options": dict(options),
+    }
+    try:
+        os.makedirs(run_dir, exist_ok=True)
+        _write_json(os.path.join(run_dir, "run.json"), row)
+    except OSError as error:
+        missing.append({"what": "everything", "why": f"cannot write to {run_dir}: {error.strerror or error}"})
+        return False
+    return True
+
+
+def _finish(run_dir: str, code: int | None, number: int | None, wall_ns: int, missing: list[dict[str, str]]) -> None:
+    missing.extend(_notes(run_dir))
+    try:
+        free = os.statvfs(run_dir)
+        if free.f_bavail * free.f_frsize < LOW_SPACE:
+            missing.append({"what": "the rest of the run", "why": f"the disk of {run_dir} is full"})
+    except OSError as error:
+        missing.append({"what": "the rest of the run", "why": f"{run_dir} is gone: {error.strerror or error}"})
+    row = {
+        "exit_code": code,
+        "signal": number,
+        "ended_epoch_ns": time.time_ns(),
+        "wall_ns": wall_ns,
+        "not_recorded": missing,
+    }
+    try:
+        _write_json(os.path.join(run_dir, "end.json"), row)
+    except OSError as error:
+        missing.append({"what": "end.json", "why": error.strerror or str(error)})
+
+
+def _notes(run_dir: str) -> list[dict[str, str]]:
+    """What the processes of the job have noted: in their own folders, and beside them before they had one."""
+    found: list[dict[str, str]] = []
+    try:
+        folders = ["", *sorted(name for name in os.listdir(run_dir) if name.startswith("rank-"))]
+    except OSError:
+        return found
+    for folder in folders:
+        try:
+            with open(os.path.join(run_dir, folder, "notes.jsonl"), encoding="utf-8", errors="replace") as lines:
+                for line in filter(str.strip, lines):
+                    row = json.loads(line)
+                    where = f" of {folder}" if folder else ""
+                    found.append({"what": "{}{}".format(row["what"], where), "why": str(row["why"])})
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            found.append({"what": "notes of {}".format(folder or "the run"), "why": str(error)})
+    return found
+
+
+def _write_json(path: str, row: Mapping[str, Any]) -> None:
+    """All of it or nothing: a reader never sees half a file, a full disk leaves none."""
+    try:
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(row, file, default=str)
+            file.write("\n")
+        os.replace(path + ".new", path)
+    except OSError:
+        try:
+            os.unlink(path + ".new")
+        except OSError:
+            pass
+        raise
+
+
+def _version() -> str:
+    from stepscope import __version__
+
+    return __version__
+
+
+# -- the child -----------------------------------------------------------------------------------------------------
+
+
+def _environment(run_dir: str, options: Mapping[str, Any], missing: list[dict[str, str]]) -> dict[str, str]:
+    environment = dict(os.environ)
+    if os.pathsep in INJECT:
+        why = f"stepscope is installed in a folder with '{os.pathsep}' in its name: {INJECT}"
+        missing.append({"what": "everything but the system", "why": why})
+        return environment
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = INJECT + (os.pathsep + before if before else "")
+    environment["STEPSCOPE_RUN_DIR"] = run_dir
+    environment["STEPSCOPE_OPTIONS"] = json.dumps(dict(options))
+    return environment
+
+
+def _not_started(program: str, error: OSError, recorded: bool, run_dir: str, missing: list[dict[str, str]]) -> Exit:
+    found = shutil.which(program, os.F_OK)
+    if isinstance(error, FileNotFoundError) and found is None:
+        code, why = NOT_FOUND, f"{program}: command not found"
+    elif isinstance(error, FileNotFoundError):
+        code, why = NOT_EXECUTABLE, f"{found}: the interpreter in its first line does not exist"
+    else:
+        code, why = NOT_EXECUTABLE, f"{found or program}: cannot be run: {error.strerror}"
+    if recorded:
+        _finish(run_dir, code, None, 0, missing)
+    return Exit(code, None, 0, not_started=why, recorded=recorded, not_recorded=missing)
+
+
+def _attend(
+    pid: int, signals: _Signals, on_tick: Callable[[int], None] | None, missing: list[dict[str, str]]
+) -> tuple[int | None, int | None]:
+    """Forward signals and tick until the child ends; its exit code or the signal that ended it."""
+    next_tick = time.monotonic_ns()
+    while True:
+        now = time.monotonic_ns()
+        if on_tick is not None and now >= next_tick:
+            next_tick = now + TICK_NS
+            try:
+                on_tick(pid)
+            except Exception as error:
+                on_tick = None
+                missing.append({"what": "the system", "why": f"{type(error).__name__}: {error}"})
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            return (code, None) if code >= 0 else (None, -code)
+        until_tick = max(0, next_tick - time.monotonic_ns()) if on_tick is not None else TICK_NS
+        signals.wait(until_tick, pid)
+
+
+class _Signals:
+    """While in use: signals to this process are taken one by one and passed on to the child."""
+
+    def __enter__(self) -> _Signals:
+        self._pid = 0
+        self._taken = {number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN}
+        self.mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._taken, signal.SIGCHLD})
+        self._before = {number: signal.signal(number, self._by_another_thread) for number in self._taken}
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        while signal.sigtimedwait(self._taken, 0) is not None:
+            pass  # a Ctrl-C that ended the child was ours as well: it must not end the report
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask_before)
+
+    def wait(self, timeout_ns: int, pid: int) -> None:
+        """Sleep until the child's state changes, a signal was forwarded or the time is over."""
+        self._pid = pid
+        received = signal.sigtimedwait({*self._taken, signal.SIGCHLD}, timeout_ns / 1e9)
+        if received is None or received.si_signo == signal.SIGCHLD:
+            return
+        if received.si_code != _FROM_KERNEL:
+            self._forward(received.si_signo)
+
+    def _by_another_thread(self, number: int, frame: object) -> None:
+        """A thread of a library in this process, which blocks nothing, was handed the signal; its origin is unknown."""
+        if number not in (signal.SIGINT, signal.SIGQUIT):
+            self._forward(number)
+
+    def _forward(self, number: int) -> None:
+        try:
+            if self._pid:
+                os.kill(self._pid, number)
+        except ProcessLookupError:
+            return

@@ -1,0 +1,167 @@
+"""Waits for torch to be imported and hooks the few entry points from which training steps can be told.
+
+Only `arm` runs in every Python process of the job; all else is imported when torch is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["arm"]
+
+RUN_DIR = "STEPSCOPE_RUN_DIR"
+
+
+def arm() -> bool:
+    """Make ready for the import of torch; returns whether this process is to be recorded."""
+    run_dir = os.environ.get(RUN_DIR)
+    if not run_dir or any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return False
+    sys.meta_path.insert(0, _Finder(run_dir))
+    return True
+
+
+class _Finder:
+    """Finds no module: it lets the others find, and has a module that is waited for hooked once it has been run."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._run_dir = run_dir
+        self._probe: _Probe | None = None
+        self._awaited = {
+            "torch.autograd": "autograd",
+            "torch.utils.data.dataloader": "loader",
+            "torchdata.stateful_dataloader.stateful_dataloader": "stateful_loader",
+            "torch.optim.optimizer": "optimizer",
+            "torch._dynamo.trace_rules": "compiler",
+            "torch._dynamo.skipfiles": "compiler",
+        }
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in self._awaited:
+            return None
+        part = self._awaited.pop(name)
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                self._follow(spec, part)
+                return spec
+        return None
+
+    def _follow(self, spec: Any, part: str) -> None:
+        """Have `part` hooked after the module's own code has run. The module keeps its spec and its loader."""
+        run = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            try:
+                del spec.loader.exec_module
+            except AttributeError:
+                pass
+            run(module)
+            self._hook(part, module)
+
+        try:
+            spec.loader.exec_module = exec_module
+        except AttributeError as error:
+            self._complain(part, error)
+
+    def _hook(self, part: str, module: Any) -> None:
+        try:
+            if self._probe is None:
+                self._probe = _Probe(self._run_dir)
+            getattr(self._probe, part)(module)
+        except Exception as error:
+            self._complain(part, error)
+
+    def _complain(self, part: str, error: Exception) -> None:
+        try:
+            from .recorder import leave_note
+
+            leave_note(self._run_dir, f"steps of process {os.getpid()} ({part})", error)
+        except Exception:
+            return
+
+
+class _Probe:
+    """The clock of this process and the hooks that feed it."""
+
+    def __init__(self, run_dir: str) -> None:
+        import _thread
+        import time
+
+        from . import hooks
+        from .clock import State, StepClock
+        from .registry import Registry
+        from .session import Session
+
+        self._hooks = hooks
+        self._clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _grad_enabled(), _nowhere)
+        session = Session(self._clock, run_dir)
+        self._registry = Registry(session.learn)
+        self._clock.identify = self._registry.identify
+        os.register_at_fork(after_in_child=session.forked)
+        _announce(run_dir)
+
+    def autograd(self, module: Any) -> None:
+        module.backward = self._hooks.backward_hook(self._clock, module.backward)
+
+    def loader(self, module: Any) -> None:
+        iterator, loader = module._BaseDataLoaderIter, module.DataLoader
+        iterator.__next__ = self._hooks.next_hook(self._clock, iterator.__next__)
+        loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
+
+    def stateful_loader(self, module: Any) -> None:
+        loader = module.StatefulDataLoader
+        loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
+
+    def optimizer(self, module: Any) -> None:
+        """Around torch's own wrapper: the step then ends outside torch's `Optimizer.step` annotation."""
+        wrap = module.Optimizer.profile_hook_step
+        clock, optimizer_hook = self._clock, self._hooks.optimizer_hook
+
+        def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+            return optimizer_hook(clock, wrap(func), func)
+
+        profile_hook_step.__doc__ = wrap.__doc__
+        module.Optimizer.profile_hook_step = staticmethod(profile_hook_step)
+
+    def compiler(self, module: Any) -> None:
+        """torch.compile is to run our functions, not to look into them."""
+        module.add("stepscope.collect")
+
+
+def _grad_enabled() -> Callable[[], bool]:
+    core = sys.modules.get("torch._C")
+    return getattr(core, "is_grad_enabled", None) or (lambda: True)
+
+
+def _nowhere(record: bytes) -> None:
+    return None
+
+
+def _announce(run_dir: str) -> None:
+    """One line for each Python process that imports torch, so that a rank that never steps is still known."""
+    import time
+
+    from .facts import torch_version
+    from .recorder import append_line
+
+    row = {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "argv": list(getattr(sys, "argv", [])),
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        "executable": sys.executable,
+        "torch": torch_version(),
+        "epoch_ns": time.time_ns(),
+    }
+    try:
+        append_line(os.path.join(run_dir, "processes.jsonl"), row)
+    except OSError:
+        return

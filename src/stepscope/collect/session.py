@@ -1,0 +1,284 @@
+"""The recording of one training process: opened at the end of its first step, closed at exit, inert after a fork."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from . import facts
+from .clock import FLAG_TRACING, OFF, RECORD, LoaderUse, StepClock
+from .recorder import Recorder, leave_note
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["STEPS_MAGIC", "Session"]
+
+STEPS_MAGIC = b"STEPSCOPE-STEPS1"
+
+
+class Session:
+    """Owns the files and the helpers of this process. Nothing is written before the first step has ended."""
+
+    def __init__(self, clock: StepClock, run_dir: str) -> None:
+        self._clock, self._run_dir = clock, run_dir
+        clock.met_optimizer, clock.found_training, clock.note = self._met, self._found, self._failed
+        self._begin()
+
+    def _begin(self) -> None:
+        self._clock.emit, self._clock.boundary = self._keep, self._open
+        self._pid = os.getpid()
+        self._recorder: Recorder | None = None
+        self._records: list[bytes] = []
+        self._facts: list[dict[str, Any]] = []
+        self._notes: list[tuple[str, object]] = []
+        self._window: Any = None
+        self._device: Any = None
+        self._sampler: Any = None
+        self._options: dict[str, Any] = {}
+        self._helpers: list[tuple[str, Any]] = []
+
+    # -- what is learnt ----------------------------------------------------------------------------------------------
+
+    def learn(self, row: dict[str, Any]) -> None:
+        """Write a fact, or keep it until there is a file. Never raises."""
+        if self._recorder is None:
+            self._facts.append(row)
+        else:
+            self._attempt("facts", lambda recorder: recorder.append("facts.jsonl", row))
+
+    def note(self, what: str, why: object) -> None:
+        """Say what is not recorded, or keep that until there is a file. Never raises."""
+        if self._recorder is None:
+            self._notes.append((what, why))
+        else:
+            self._recorder.note(what, why)
+
+    def _failed(self, what: str, why: object) -> None:
+        """The clock has stopped for good: so must the profiler, which would go on filling the memory."""
+        if self._recorder is None:
+            leave_note(self._run_dir, f"{what} of process {self._pid}", why)
+            return
+        self.note(what, why)
+        window, self._window = self._window, None
+        if window is not None:
+            self._attempt("trace", lambda _: window.close())
+
+    def _met(self, optimizer: Any) -> None:
+        try:
+            self.learn(facts.optimizer(optimizer))
+        except Exception as error:
+            self.note("facts of the optimizer", error)
+
+    def _found(self, use: LoaderUse) -> None:
+        self.learn({"kind": "train_loader", "id": use.id})
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    def _keep(self, record: bytes) -> None:
+        self._records.append(record)
+
+    def _open(self, step: int) -> int:
+        """The boundary of the first step: make the files, start the helpers, become quick. Returns the next flags."""
+        clock = self._clock
+        clock.boundary = None
+        if _in_loader_worker():
+            clock.thread = OFF
+            return 0
+        try:
+            self._open_files()
+        except Exception as error:
+            clock.thread = clock.state.thread = OFF
+            leave_note(self._run_dir, f"all steps of process {self._pid}", error)
+            return 0
+        atexit.register(self.close)
+        _close_with_multiprocessing(self.close)
+        self._attempt("trace and lines", self._read_options)
+        self._attempt("device step times", self._start_device_clock)
+        self._attempt("trace", self._start_window)
+        self._attempt("lines", self._start_lines)
+        self._attempt("time of the garbage collector", self._start_collector)
+        if self._window is None and self._device is None:
+            return 0
+        clock.boundary = self._boundary
+        return self._boundary(step)
+
+    def _open_files(self) -> None:
+        torch = sys.modules["torch"]
+        group = self._described(lambda: facts.distributed(torch), "facts of torch.distributed")
+        row = facts.process(group)
+        recorder = Recorder(_free_directory(self._run_dir, row["rank"], self._pid))
+        row["clock"] = {"epoch_ns": recorder.epoch_ns, "monotonic_ns": recorder.monotonic_ns}
+        row["probe_step_ns"] = self._described(_calibrate, "cost of the probe")
+        recorder.write_json("process.json", row)
+        steps = recorder.open_binary("steps.bin", STEPS_MAGIC, RECORD.size)
+        for record in self._records:
+            steps.write(record)
+        self._clock.emit = _writer(steps.fileno())
+        self._recorder = recorder
+        self._records = []
+        for what, why in self._notes:
+            recorder.note(what, why)
+        known = self._described(lambda: facts.torch_settings(torch), "facts of torch")
+        for fact in [*self._facts, known, group]:
+            if fact is not None:
+                self.learn(fact)
+        self._facts, self._notes = [], []
+
+    def _described(self, describe: Callable[[], Any], what: str) -> Any:
+        try:
+            return describe()
+        except Exception as error:
+            self.note(what, error)
+            return None
+
+    def _read_options(self, _: Recorder) -> None:
+        import json
+
+        self._options = json.loads(os.environ.get("STEPSCOPE_OPTIONS") or "{}")
+
+    def _start_device_clock(self, recorder: Recorder) -> None:
+        cuda = getattr(sys.modules["torch"], "cuda", None)
+        if cuda is not None and cuda.is_initialized():
+            from .device_clock import DeviceClock
+
+            self._device = DeviceClock(cuda, recorder)
+            self._helpers.append(("device step times", self._device))
+
+    def _start_window(self, recorder: Recorder) -> None:
+        if self._options.get("trace"):
+            from .window import Window
+
+            self._window = Window(self._options, recorder, self._clock.state)
+            self._helpers.append(("trace", self._window))
+
+    def _start_lines(self, recorder: Recorder) -> None:
+        hz = self._options.get("lines_hz")
+        if hz:
+            from .lines import Sampler
+
+            self._sampler = Sampler(self._clock.state, recorder, hz)
+            self._sampler.start()
+            self._helpers.append(("lines", self._sampler))
+
+    def _start_collector(self, recorder: Recorder) -> None:
+        from .garbage import Collector
+
+        collector = Collector(self._clock.state, self._sampler)
+        collector.start()
+        self._helpers.append(("time of the garbage collector", collector))
+
+    # -- every step --------------------------------------------------------------------------------------------------
+
+    def _boundary(self, step: int) -> int:
+        """The end of `step`: device event, traced window. Returns the flags of the next step."""
+        clock, flags = self._clock, 0
+        if self._device is not None:
+            try:
+                self._device.step_ended(step)
+            except Exception as error:
+                self._device = None
+                self.note("device step times", error)
+        if self._window is not None:
+            try:
+                flags = self._window.boundary(step) or 0
+                clock.edge = self._window.edge if self._window.active else None
+                if not self._window.live:
+                    self._window = None
+            except Exception as error:
+                self._window = clock.edge = None
+                flags = FLAG_TRACING
+                self.note("trace", error)
+        if self._window is None and self._device is None:
+            clock.boundary = None
+        return flags
+
+    def _attempt(self, what: str, write: Callable[[Recorder], Any]) -> None:
+        try:
+            if self._recorder is not None:
+                write(self._recorder)
+        except Exception as error:
+            self.note(what, error)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop everything and close the files; only in the process that opened them, only once. Never raises."""
+        recorder = self._recorder
+        if recorder is None or self._pid != os.getpid():
+            return
+        self._clock.thread = self._clock.state.thread = OFF
+        self._clock.edge = self._clock.boundary = None
+        for what, helper in self._helpers:
+            try:
+                helper.close()
+            except Exception as error:
+                recorder.note(what, error)
+        self._helpers, self._recorder = [], None
+        try:
+            recorder.close()
+        except OSError:
+            return
+
+    def forked(self) -> None:
+        """In a forked child: touch none of the parent's files, and begin anew, in case this child trains."""
+        helpers, recorder = self._helpers, self._recorder
+        self._clock.restart()
+        self._begin()
+        for _, helper in helpers:
+            abandon = getattr(helper, "abandon", None)
+            if abandon is not None:
+                try:
+                    abandon()
+                except Exception as error:
+                    self.note("clean start after a fork", error)
+        if recorder is not None:
+            try:
+                recorder.close()
+            except OSError:
+                return
+
+
+def _writer(descriptor: int) -> Callable[[bytes], None]:
+    write, size = os.write, RECORD.size
+
+    def emit(record: bytes) -> None:
+        if write(descriptor, record) != size:
+            raise OSError("the disk is full: a step was written in part")
+
+    return emit
+
+
+def _free_directory(run_dir: str, rank: int, pid: int) -> str:
+    """Makes rank-00000.pid-4711; a process identifier that comes again in a long run gets a number behind it."""
+    name = os.path.join(run_dir, f"rank-{rank:05d}.pid-{pid}")
+    path, again = name, 0
+    while True:
+        try:
+            os.mkdir(path)
+            return path
+        except FileExistsError:
+            again += 1
+            path = f"{name}.{again}"
+
+
+def _in_loader_worker() -> bool:
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    return worker is not None and worker.get_worker_info() is not None
+
+
+def _close_with_multiprocessing(close: Callable[[], None]) -> None:
+    """A child that multiprocessing has forked leaves by os._exit: atexit never runs there, its finalizers do."""
+    util = sys.modules.get("multiprocessing.util")
+    process = sys.modules.get("multiprocessing.process")
+    if util is not None and process is not None and process.parent_process() is not None:
+        util.Finalize(None, close, exitpriority=100)
+
+
+def _calibrate() -> int:
+    from .calibration import step_cost_ns
+
+    return step_cost_ns()

@@ -1,0 +1,27 @@
+"""Every error a user can cause. Each says what, where, why and what to do next; none shows a traceback."""
+
+__all__ = ["BadInput", "MissingData", "StepscopeError"]
+
+
+class StepscopeError(Exception):
+    """Base class; the command line prints it as it is and exits with code 2."""
+
+
+class BadInput(StepscopeError):
+    """A file, an option or an argument that cannot be used.
+
+    `path` names it, `where` the place inside (byte, event, line), `why` the likely cause, `next_step` the next command.
+    """
+
+    def __init__(self, path: object, why: str, *, where: str = "", next_step: str = "") -> None:
+        place = f"{path}, {where}" if where else f"{path}"
+        super().__init__(f"{place}: {why}" + (f"\n{next_step}" if next_step else ""))
+        self.path, self.where, self.why, self.next_step = str(path), where, why, next_step
+
+
+class MissingData(StepscopeError):
+    """The run lacks data that an analysis needs. `how` says how to record it."""
+
+    def __init__(self, what: str, *, how: str) -> None:
+        super().__init__(f"no {what} in this run: {how}")
+        self.what, self.how = what, how

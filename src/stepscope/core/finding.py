@@ -1,0 +1,85 @@
+"""What a rule reports. Plain data: no markup, no formatted numbers."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from stepscope.core.run import Run
+from stepscope.core.schema import Unit
+from stepscope.core.synth import Synth
+
+__all__ = ["Advice", "Cause", "Confidence", "Evidence", "Finding", "Gain", "Place", "Rule"]
+
+Cause = Literal["data-reading", "configuration", "operator", "scheduling", "model"]
+Confidence = Literal["structural", "benchmarked", "table"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in the user's code."""
+
+    file: str
+    line: int
+    symbol: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One measured value, its unit, and the analysis whose table it can be checked in."""
+
+    label: str
+    value: float
+    unit: Unit
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """Predicted time saved per step, in ns averaged over all steps, as a range.
+
+    `basis` names the reasoning. `confidence`: structural (follows from the shape of the run), benchmarked (measured
+    on this kind of machine) or table (from published figures).
+    """
+
+    low_ns: int
+    high_ns: int
+    basis: str
+    confidence: Confidence
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low_ns <= self.high_ns:
+            raise ValueError(f"a gain is a range of time saved, not [{self.low_ns}, {self.high_ns}]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One thing to change, and the code to write where there is some."""
+
+    text: str
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A problem with its evidence. No severity: findings are ranked by gain."""
+
+    title: str
+    cause: Cause
+    evidence: tuple[Evidence, ...]
+    gain: Gain | None
+    advice: tuple[Advice, ...]
+    ranks: tuple[int, ...]
+    where: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A named check. Its page is the docstring of the module that defines it.
+
+    `check` yields findings, or raises MissingData if the run cannot answer. `example` writes one small run with the
+    problem and, when its second argument is true, the same run with the problem fixed.
+    """
+
+    check: Callable[[Run], Iterator[Finding]]
+    example: Callable[[Synth, bool], None]

@@ -1,0 +1,86 @@
+"""Sets of time as sorted, disjoint [start, end) rows of an (n, 2) int64 array; touching spans are one."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+__all__ = ["Spans", "clip", "intersect", "overlap_each", "spans", "subtract", "total", "union"]
+
+Spans = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def spans(frame: pl.DataFrame, start: str = "start", end: str = "end") -> Spans:
+    """The (n, 2) array of two columns of a table; not yet a set."""
+    return np.stack((frame[start].to_numpy(), frame[end].to_numpy()), axis=1).astype(np.int64, copy=False)
+
+
+def union(a: Spans) -> Spans:
+    """Merge spans that touch or overlap; drop empty ones."""
+    a = a[a[:, 1] > a[:, 0]]
+    if not len(a):
+        return a
+    a = a[np.argsort(a[:, 0], kind="stable")]
+    ends = np.maximum.accumulate(a[:, 1])
+    first = np.concatenate(([True], a[1:, 0] > ends[:-1]))
+    last = np.concatenate((first[1:], [True]))
+    return np.stack((a[first, 0], ends[last]), axis=1)
+
+
+def subtract(a: Spans, b: Spans) -> Spans:
+    """Return the time in `a` and not in `b`."""
+    return _where(a, b, lambda in_a, in_b: in_a & ~in_b)
+
+
+def intersect(a: Spans, b: Spans) -> Spans:
+    """Return the time in both `a` and `b`."""
+    return _where(a, b, lambda in_a, in_b: in_a & in_b)
+
+
+def clip(a: Spans, start: int, end: int) -> Spans:
+    """Return the time of `a` in [start, end)."""
+    return union(np.stack((np.maximum(a[:, 0], start), np.minimum(a[:, 1], end)), axis=1))
+
+
+def total(a: Spans) -> int:
+    """Length in ns of a set; of spans that overlap, the sum."""
+    return int((a[:, 1] - a[:, 0]).sum())
+
+
+def overlap_each(windows: Spans, a: Spans) -> npt.NDArray[np.int64]:
+    """For each window (they may overlap), the time in ns that it shares with the union of `a`."""
+    merged = union(a)
+    if not len(merged):
+        return np.zeros(len(windows), dtype=np.int64)
+    covered = np.concatenate(([0], np.cumsum(merged[:, 1] - merged[:, 0])))
+
+    def until(times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Time of `merged` before each of `times`."""
+        after = np.searchsorted(merged[:, 0], times, side="right")
+        last = np.maximum(after - 1, 0)
+        inside = np.clip(times - merged[last, 0], 0, merged[last, 1] - merged[last, 0])
+        before: npt.NDArray[np.int64] = np.where(after > 0, covered[last] + inside, 0)
+        return before
+
+    shared: npt.NDArray[np.int64] = np.maximum(until(windows[:, 1]) - until(windows[:, 0]), 0)
+    return shared
+
+
+def _where(a: Spans, b: Spans, keep: Callable[[Bools, Bools], Bools]) -> Spans:
+    a, b = union(a), union(b)
+    edges = np.unique(np.concatenate((a.ravel(), b.ravel())))
+    if len(edges) < 2:
+        return np.empty((0, 2), dtype=np.int64)
+    starts = edges[:-1]
+    inside = keep(_covers(a, starts), _covers(b, starts))
+    return union(np.stack((starts[inside], edges[1:][inside]), axis=1))
+
+
+def _covers(a: Spans, times: npt.NDArray[np.int64]) -> Bools:
+    if not len(a):
+        return np.zeros(len(times), dtype=np.bool_)
+    at = np.searchsorted(a[:, 0], times, side="right") - 1
+    covered: Bools = (at >= 0) & (times < a[np.maximum(at, 0), 1])
+    return covered

@@ -1,0 +1,81 @@
+"""Parents and self time of nested ranges, by a stack per thread."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Nesting", "enclosing", "innermost", "nest"]
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Nesting:
+    """For each range, in the order given: the row of its parent (-1: none), its depth, and its self time in ns."""
+
+    parent: Ints
+    depth: Ints
+    self_time: Ints
+
+
+def nest(track: Ints, start: Ints, end: Ints) -> Nesting:
+    """Nest ranges of equal `track`. A range is the child of the last range to start among those that hold it whole.
+
+    Of two equal ranges the one given first is the parent; an empty range holds nothing. A range that starts inside
+    another and ends after it is no child of it; it hangs from the next one out that holds it, so that no self time is
+    negative.
+    """
+    order = np.lexsort((-end, start, track))
+    parent = np.full(len(start), -1, dtype=np.int64)
+    depth = np.zeros(len(start), dtype=np.int64)
+    self_time = (end - start).astype(np.int64)
+    covered_until: dict[int, int] = {}
+    open_rows: list[int] = []
+    current = None
+    tracks, starts, ends = track.tolist(), start.tolist(), end.tolist()
+    for row in order.tolist():
+        if tracks[row] != current:
+            current, open_rows = tracks[row], []
+        while open_rows and ends[open_rows[-1]] <= starts[row]:
+            open_rows.pop()
+        holder = next((r for r in reversed(open_rows) if ends[r] >= ends[row]), None)
+        if holder is not None:
+            parent[row], depth[row] = holder, depth[holder] + 1
+            fresh = ends[row] - max(starts[row], covered_until.get(holder, starts[row]))
+            if fresh > 0:  # children that overlap each other are taken off once: self time is exact, never negative
+                self_time[holder] -= fresh
+                covered_until[holder] = ends[row]
+        open_rows.append(row)
+    return Nesting(parent, depth, self_time)
+
+
+def enclosing(track: Ints, start: Ints, end: Ints, at_track: Ints, at_start: Ints, at_end: Ints) -> Ints:
+    """For each range of the second set, the row of the innermost range of the first that holds it on its track, or -1.
+
+    "Innermost" is as in `nest`: the last to start.
+    """
+    return innermost(nest(track, start, end), track, start, end, at_track, at_start, at_end)
+
+
+def innermost(
+    nesting: Nesting, track: Ints, start: Ints, end: Ints, at_track: Ints, at_start: Ints, at_end: Ints
+) -> Ints:
+    """As `enclosing`, with the first set nested already; takes no loop over ranges.
+
+    The range that holds another is the last to start before it, or one of its parents: whatever holds both starts
+    before the last one, so it is met on the way out.
+    """
+    found = np.full(len(at_start), -1, dtype=np.int64)
+    order = np.lexsort((-end, start, track))
+    for this in np.unique(at_track):
+        rows = order[track[order] == this]
+        asked = np.nonzero(at_track == this)[0]
+        before = np.searchsorted(start[rows], at_start[asked], side="right") - 1
+        found[asked[before >= 0]] = rows[before[before >= 0]]
+    while True:
+        outside = np.nonzero(found >= 0)[0]
+        outside = outside[(end[found[outside]] < at_end[outside]) | (end[found[outside]] <= at_start[outside])]
+        if not len(outside):
+            return found
+        found[outside] = nesting.parent[found[outside]]

@@ -1,0 +1,239 @@
+"""The core tables: what importers fill and analyses read.
+
+Times are int64 nanoseconds since the Unix epoch where the source allows it, else since the source's own zero;
+durations are int64 nanoseconds. Null means "not recorded", never zero. A row belongs to a (rank, pid); correlation
+ids are unique only within a process. The data dictionary page is generated from this module.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+__all__ = ["TABLES", "Column", "DataType", "Unit", "empty", "polars_schema"]
+
+Unit = Literal["ns", "bytes", "ratio", "count", "watts", "GB/s"]
+DataType = pl.DataType | type[pl.DataType]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a core table or of an analysis: its type, its unit (None for names and ids) and its meaning."""
+
+    name: str
+    type: DataType
+    unit: Unit | None
+    meaning: str
+
+
+def _ids(*more: Column) -> tuple[Column, ...]:
+    return (
+        Column("rank", pl.Int32, None, "rank of the process in the job; `processes.rank_source` says how it is known"),
+        Column("pid", pl.String, None, "process id as the source writes it"),
+        *more,
+    )
+
+
+def _span() -> tuple[Column, ...]:
+    return (
+        Column("start", pl.Int64, "ns", "start time"),
+        Column("end", pl.Int64, "ns", "end time, never before start"),
+    )
+
+
+_INDEX = Column("index", pl.Int64, None, "position of the event in its source, from 0")
+_CORRELATION = Column("correlation", pl.Int64, None, "id that joins a launch with the device work it started")
+_EXTERNAL = Column("external_id", pl.Int64, None, "profiler's own link to an operator; only a check, time decides")
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "steps": _ids(
+        Column("step", pl.Int64, None, "number of the training step, from 0"),
+        *_span(),
+        Column("data_wait", pl.Int64, "ns", "time inside the training loader's next(); null: no loader was observed"),
+        Column("forward", pl.Int64, "ns", "batch ready (or end of the previous backward) to start of backward"),
+        Column("backward", pl.Int64, "ns", "time inside backward"),
+        Column("optimizer", pl.Int64, "ns", "time inside optimizer steps, without backward calls of a closure"),
+        Column("other", pl.Int64, "ns", "the rest, so that the five parts add up to end - start exactly"),
+        Column("evaluation_wait", pl.Int64, "ns", "part of other: time in the next() of loaders that do not train"),
+        Column("gc", pl.Int64, "ns", "time in Python's garbage collector, inside any of the parts"),
+        Column("samples", pl.Int64, "count", "samples of the training loader; null: could not be counted"),
+        Column("micro_batches", pl.Int64, "count", "backward calls in the step"),
+        Column("device_duration", pl.Int64, "ns", "step time on the device from CUDA events; null without CUDA"),
+        Column("clock", pl.String, None, "which clock the times are from: host, host-backward, kineto"),
+        Column("tags", pl.List(pl.String), None, "traced, tracing, evaluation, epoch-start, epoch-end, …"),
+    ),
+    "host": _ids(
+        Column("thread", pl.String, None, "thread id as the source writes it"),
+        _INDEX,
+        Column("name", pl.String, None, "operator, annotation, call or frame"),
+        Column("kind", pl.String, None, "operator, annotation, runtime, driver, python, overhead or other"),
+        *_span(),
+        _CORRELATION,
+        _EXTERNAL,
+        Column("sequence", pl.Int64, None, "autograd sequence number: joins backward with forward operators"),
+        Column("forward_thread", pl.Int64, None, "thread of the forward operator, of a backward operator"),
+        Column("input_dims", pl.String, None, "shapes of the inputs, JSON; needs recorded shapes"),
+        Column("input_types", pl.String, None, "types of the inputs, JSON; needs recorded shapes"),
+        Column("call_stack", pl.String, None, "Python call stack, frames separated by ';', innermost first"),
+        Column("python_id", pl.Int64, None, "id of a Python frame within the trace"),
+        Column("python_parent_id", pl.Int64, None, "python_id of the calling frame"),
+        Column("module_id", pl.Int64, None, "instance of an nn.Module frame"),
+    ),
+    "device": _ids(
+        Column("device", pl.Int32, None, "index of the device"),
+        Column("stream", pl.String, None, "stream or queue"),
+        _INDEX,
+        Column("name", pl.String, None, "kernel, copy or set"),
+        Column("kind", pl.String, None, "kernel, memcpy, memset: work; annotation, sync, other: no work"),
+        *_span(),
+        _CORRELATION,
+        _EXTERNAL,
+        Column("bytes", pl.Int64, "bytes", "size of a copy or set"),
+        Column("bandwidth", pl.Float64, "GB/s", "bandwidth of a copy as the profiler gives it"),
+        Column("grid", pl.String, None, "launch grid, [x, y, z]"),
+        Column("block", pl.String, None, "launch block, [x, y, z]"),
+        Column("registers", pl.Int64, "count", "registers per thread"),
+        Column("shared_memory", pl.Int64, "bytes", "static and dynamic shared memory per block"),
+        Column("blocks_per_sm", pl.Float64, "count", "blocks of the grid divided by the number of SMs"),
+        Column("warps_per_sm", pl.Float64, "count", "warps of the grid divided by the number of SMs"),
+        Column("occupancy", pl.Float64, "ratio", "estimated achieved occupancy, 0 to 1"),
+        Column("collective", pl.String, None, "collective operation, where the trace names it"),
+        Column("group", pl.String, None, "process group of a collective"),
+        Column("dtype", pl.String, None, "element type of a collective"),
+        Column("in_elements", pl.Int64, "count", "elements that go into a collective"),
+        Column("out_elements", pl.Int64, "count", "elements that come out of a collective"),
+        Column("graph_node", pl.Int64, None, "node of a replayed device graph"),
+    ),
+    "memory": _ids(
+        Column("thread", pl.String, None, "thread of the allocation or free"),
+        _INDEX,
+        Column("time", pl.Int64, "ns", "time of the event"),
+        Column("device_type", pl.Int32, None, "0 CPU, 1 CUDA"),
+        Column("device", pl.Int32, None, "index of the device, -1 for the CPU"),
+        Column("bytes", pl.Int64, "bytes", "positive: allocated, negative: freed"),
+        Column("address", pl.Int64, None, "address of the block"),
+        Column("total_allocated", pl.Int64, "bytes", "allocated on this device after the event"),
+        Column("total_reserved", pl.Int64, "bytes", "held by the allocator after the event"),
+    ),
+    "flows": _ids(
+        Column("thread", pl.String, None, "thread or stream of this end of the arrow"),
+        _INDEX,
+        Column("time", pl.Int64, "ns", "time of this end of the arrow"),
+        Column("id", pl.Int64, None, "id that the two ends share"),
+        Column("kind", pl.String, None, "fwdbwd, ac2g, …"),
+        Column("begins", pl.Boolean, None, "true at the tail of the arrow"),
+    ),
+    "counters": _ids(
+        _INDEX,
+        Column("name", pl.String, None, "counter"),
+        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("value", pl.Float64, None, "value, in the counter's own unit"),
+    ),
+    "instants": _ids(
+        _INDEX,
+        Column("name", pl.String, None, "marker"),
+        Column("time", pl.Int64, "ns", "time of the marker"),
+    ),
+    "threads": _ids(
+        Column("thread", pl.String, None, "thread id"),
+        Column("name", pl.String, None, "name of the thread"),
+    ),
+    "stacks": _ids(
+        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("step", pl.Int64, None, "step in flight"),
+        Column("phase", pl.String, None, "data_wait, forward, backward, optimizer or other"),
+        Column("weight", pl.Int64, "ns", "time that the sample stands for"),
+        Column("collector", pl.Boolean, None, "true: the garbage collector was running"),
+        Column("file", pl.String, None, "file of the innermost frame of the user's own code"),
+        Column("line", pl.Int64, None, "line of that frame"),
+        Column("function", pl.String, None, "function of that frame"),
+        Column("text", pl.String, None, "source line"),
+        Column("expression", pl.String, None, "expression being called, where Python tells"),
+        Column("call", pl.String, None, "library frame directly below: file:line function"),
+        Column("leaf", pl.String, None, "innermost frame of all: file:line function"),
+        Column("frames", pl.List(pl.String), None, "all frames of the user's own code, outermost first"),
+    ),
+    "loaders": _ids(
+        Column("loader", pl.Int64, None, "number of the DataLoader in its process"),
+        Column("train", pl.Boolean, None, "true: its batches went into a backward"),
+        Column("dataset", pl.String, None, "class of the data set"),
+        Column("dataset_file", pl.String, None, "file of that class"),
+        Column("dataset_line", pl.Int64, None, "line of that class"),
+        Column("collate", pl.String, None, "collate function"),
+        Column("collate_file", pl.String, None, "file of the collate function"),
+        Column("collate_line", pl.Int64, None, "line of the collate function"),
+        Column("batch_size", pl.Int64, "count", "samples in a batch; null: a batch sampler of the user's own"),
+        Column("num_workers", pl.Int64, "count", "worker processes"),
+        Column("prefetch_factor", pl.Int64, "count", "batches kept ready by each worker"),
+        Column("pin_memory", pl.Boolean, None, "batches are copied to pinned memory"),
+        Column("persistent_workers", pl.Boolean, None, "workers live on between epochs"),
+    ),
+    "optimizers": _ids(
+        Column("name", pl.String, None, "class"),
+        Column("module", pl.String, None, "module of the class"),
+        Column("groups", pl.Int64, "count", "parameter groups"),
+        Column("parameters", pl.Int64, "count", "parameter tensors"),
+        Column("elements", pl.Int64, "count", "elements of all parameters"),
+        Column("foreach", pl.Boolean, None, "the foreach option; null: left to torch"),
+        Column("fused", pl.Boolean, None, "the fused option; null: left to torch"),
+    ),
+    "system": (
+        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column(
+            "what", pl.String, None, "system CPU, job CPU, job memory, GPU n utilisation, GPU n memory, GPU n power"
+        ),
+        Column("value", pl.Float64, None, "value in the unit of the next column"),
+        Column("unit", pl.String, None, "ratio, cores, bytes or watts"),
+    ),
+    "windows": _ids(
+        Column("window", pl.Int64, None, "number of the traced window"),
+        Column("status", pl.String, None, "recorded, stood back, abandoned or failed"),
+        Column("reason", pl.String, None, "why it was not recorded whole"),
+        Column("first_step", pl.Int64, None, "first traced step"),
+        Column("last_step", pl.Int64, None, "last traced step"),
+        Column("trace", pl.String, None, "file of the trace"),
+        Column("cost", pl.Int64, "ns", "time that starting, stopping and writing the trace took"),
+    ),
+    "devices": (
+        Column("rank", pl.Int32, None, "rank whose source describes the device"),
+        Column("device", pl.Int32, None, "index of the device"),
+        Column("name", pl.String, None, "product name; null when the source leaves it blank"),
+        Column("memory", pl.Int64, "bytes", "memory of the device"),
+        Column("capability", pl.String, None, "compute capability, major.minor"),
+        Column("sms", pl.Int64, "count", "streaming multiprocessors or compute units"),
+        Column("max_threads_per_sm", pl.Int64, "count", "threads that one SM can hold"),
+        Column("warp_size", pl.Int64, "count", "threads in a warp or wavefront"),
+    ),
+    "processes": _ids(
+        Column("rank_source", pl.String, None, "where the rank is from: trace, file name, environment, assumed"),
+        Column("world_size", pl.Int32, "count", "ranks in the job"),
+        Column("host", pl.String, None, "host name"),
+        Column("framework", pl.String, None, "torch 2.13.0+cpu, …"),
+        Column("python", pl.String, None, "version of Python"),
+        Column("backend", pl.String, None, "communication backend"),
+        Column("threads", pl.Int64, "count", "intra-operator threads"),
+        Column("matmul_precision", pl.String, None, "float32 matmul precision: highest, high or medium"),
+        Column("probe_cost", pl.Int64, "ns", "what the probe costs each step, measured in the process"),
+        Column("source", pl.String, None, "file or folder the process was read from"),
+    ),
+    "meta": (
+        Column("source", pl.String, None, "file or folder"),
+        Column("key", pl.String, None, "what it is"),
+        Column("value", pl.String, None, "its value, JSON where it is not a word"),
+    ),
+    "skipped": (
+        Column("source", pl.String, None, "file or folder"),
+        Column("reason", pl.String, None, "why something was left out or mended"),
+        Column("count", pl.Int64, "count", "how often"),
+    ),
+}
+
+
+def polars_schema(columns: tuple[Column, ...]) -> dict[str, DataType]:
+    """Names and types as Polars wants them."""
+    return {column.name: column.type for column in columns}
+
+
+def empty(table: str) -> pl.DataFrame:
+    """A core table without rows."""
+    return pl.DataFrame(schema=polars_schema(TABLES[table]))

@@ -1,0 +1,60 @@
+"""How importers hand over what they read: columns go to tables, anything unusable is counted."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from stepscope.core.run import Run
+from stepscope.core.schema import TABLES, empty, polars_schema
+
+__all__ = ["Importer", "Sink"]
+
+
+@dataclass(slots=True)
+class Sink:
+    """Collects tables from one or more sources. `skip` is the only way to leave input out, so a report can say so."""
+
+    parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, table: str, columns: Mapping[str, Sequence[object] | pl.Series]) -> None:
+        """Append rows given as whole columns; columns of the schema that are not given become null."""
+        schema = polars_schema(TABLES[table])
+        unknown = set(columns) - set(schema)
+        if unknown:
+            raise KeyError(f"{table} has no column {', '.join(sorted(unknown))}")
+        frame = pl.DataFrame(dict(columns), schema={name: schema[name] for name in columns})
+        missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in columns]
+        self.parts.setdefault(table, []).append(frame.with_columns(missing).select(list(schema)))
+
+    def row(self, table: str, **values: object) -> None:
+        """Append one row; for tables of a few rows."""
+        self.add(table, {name: [value] for name, value in values.items()})
+
+    def skip(self, source: str, reason: str, count: int = 1) -> None:
+        """Count something of `source` that was left out, or mended, with the reason a user should read."""
+        if count:
+            self.skipped[source, reason] += count
+
+    def run(self, path: str) -> Run:
+        """Return everything collected so far as a run that was read from `path`."""
+        for (source, reason), count in self.skipped.items():
+            self.row("skipped", source=source, reason=reason, count=count)
+        self.skipped.clear()
+        return Run({name: pl.concat(self.parts[name]) if name in self.parts else empty(name) for name in TABLES}, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importer:
+    """A format that can be read.
+
+    `sniff` sees a path and, for a file, its first 64 KiB after decompression (b"" for a folder); `read` raises
+    BadInput if nothing is usable; `clock` says what the times of the format are.
+    """
+
+    sniff: Callable[[Path, bytes], bool]
+    read: Callable[[Path, Sink], None]
+    clock: str

@@ -1,0 +1,85 @@
+"""Values of events to typed columns: whole numbers, decimals and text; what does not fit is counted, never guessed."""
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import polars as pl
+
+from stepscope.importers.kineto.decimals import whole_number
+from stepscope.importers.kineto.source import Note
+
+__all__ = ["Event", "as_json", "decimals", "identifiers", "names", "texts", "whole_numbers"]
+
+Event = dict[str, Any]
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_NO_NAME = "(no name)"
+Convert = Callable[[object], object]
+
+
+def whole_numbers(values: list[object], what: str, note: Note) -> pl.Series:
+    """An Int64 column; text such as "102" counts as a number, everything else is missing and counted."""
+    try:
+        return pl.Series(values, dtype=pl.Int64, strict=True)
+    except (TypeError, OverflowError, ValueError, pl.exceptions.PolarsError):
+        return pl.Series(_converted(values, whole_number, what, note), dtype=pl.Int64)
+
+
+def decimals(values: list[object], what: str, note: Note) -> pl.Series:
+    """A Float64 column of finite numbers; "inf", "nan" and what is no number are missing and counted."""
+    return pl.Series(_converted(values, _finite, what, note), dtype=pl.Float64)
+
+
+def texts(values: list[object]) -> pl.Series:
+    """A String column: text as it is, lists and objects as JSON, null where there is nothing."""
+    return pl.Series(
+        [value if type(value) is str or value is None else as_json(value) for value in values], dtype=pl.String
+    )
+
+
+def identifiers(values: Iterable[object]) -> list[str | None]:
+    """Process and thread ids as text, whatever the source writes."""
+    known: dict[object, str] = {}
+    result: list[str | None] = []
+    for value in values:
+        if type(value) is int or type(value) is str:
+            text = known.get(value)
+            if text is None:
+                text = known[value] = str(value)
+            result.append(text)
+        else:
+            result.append(None)
+    return result
+
+
+def names(events: list[Event], note: Note) -> list[str]:
+    """Names exactly as the source writes them; an event without one is counted and called `(no name)`."""
+    found = [event.get("name") for event in events]
+    note(f"event without a name: shown as {_NO_NAME}", sum(type(name) is not str for name in found))
+    return [name if type(name) is str else _NO_NAME for name in found]
+
+
+def _converted(values: list[object], convert: Convert, what: str, note: Note) -> list[Any]:
+    result = [None if value is None else convert(value) for value in values]
+    unusable = result.count(None) - values.count(None)
+    note(f"argument {what!r} that is not a number: read as missing", unusable)
+    return result
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def as_json(value: object) -> str:
+    """`value` as compact JSON; one that is nested just short of what Python can follow is only named."""
+    try:
+        return _ENCODE(value)
+    except RecursionError:
+        return '"(nested too deeply)"'

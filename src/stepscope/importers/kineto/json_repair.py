@@ -1,0 +1,234 @@
+"""JSON read strictly first; a damaged document is read event by event, and what cannot be mended is counted."""
+
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stepscope.importers.kineto.json_pieces import Decoders, mended, mended_members, without_lone_surrogates
+from stepscope.importers.kineto.source import Note
+
+__all__ = ["EVENTS", "Document", "NotJson", "parse"]
+
+EVENTS = "traceEvents"
+"""The key of the list of events."""
+
+_BLANK = "\x00 \t\r\n"
+_EVENTS_KEY = re.compile(r'"traceEvents"\s*:\s*(?=\[)')
+_COLON = re.compile(r"\s*:\s*")
+_SPACE = re.compile(r"[\s,]*")
+_EVENT_END = re.compile(r"\}(?=\s*,\s*\{|\s*\])")
+_EVENT_START = re.compile(r',\s*(?=\{\s*"(?:ph|name|cat|ts|dur|pid|tid|id|bp|s|args)"\s*:)')
+_LIST_END = re.compile(r'\}\s*(?=\]\s*(?:,\s*"|\}\s*\Z|\Z))')
+_CONSTANTS = "NaN or Infinity as a number: read as missing"
+_ENDS_TRIED = 8  # ends of a broken event that are tried: objects nested in it end like it does
+_LOOKED_AT = 1 << 14  # characters looked at to tell what starts somewhere; an error in a long text is slow to raise
+_LONGEST_EVENT = 1 << 20  # characters searched for the end of a broken event
+
+
+class NotJson(ValueError):
+    """The text is no JSON document; `position` is the character at which reading failed."""
+
+    def __init__(self, why: str, position: int) -> None:
+        super().__init__(why)
+        self.why, self.position = why, position
+
+
+@dataclass(slots=True)
+class Document:
+    """What a file holds: `value` is its first JSON value, `lost` counts list elements that could not be read.
+
+    `followed`: another JSON document comes after it. `truncated`: the file ends before its value does.
+    """
+
+    value: Any
+    lost: int = 0
+    followed: bool = False
+    truncated: bool = False
+
+
+def parse(text: str, note: Note) -> Document:
+    """Read the first JSON value of `text`; decimals stay text. What was mended or lost goes to `note`.
+
+    Raises NotJson when not even a tolerant reader finds a JSON value.
+    """
+    if not text.strip(_BLANK):
+        raise NotJson("the file holds white space only, no JSON value", 0)
+    text, lone = without_lone_surrogates(text)
+    note("half of a surrogate pair in a name: shown as replacement character", lone)
+    decoders = Decoders()
+    if len(_EVENTS_KEY.findall(text)) > 1:  # of equal keys the strict reader would silently keep the last
+        return _Repair(text, note, decoders).document()
+    try:
+        document = Document(decoders.strict.decode(text))
+    except (ValueError, RecursionError) as error:
+        document = _Repair(text, note, Decoders()).document()
+        note(f"not strictly valid JSON ({_place(error)}): read by a tolerant reader", 1)
+    else:
+        note(_CONSTANTS, decoders.constants)
+    return document
+
+
+def _place(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"line {error.lineno}, column {error.colno}: {error.msg}"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+@dataclass(slots=True)
+class _Repair:
+    """A reader that goes on after damage; `at` is the character it stands at."""
+
+    text: str
+    note: Note
+    decoders: Decoders
+    at: int = 0
+    lost: int = 0
+    truncated: bool = False
+    list_end: re.Match[str] | None = None
+
+    def document(self) -> Document:
+        self.space()
+        value = self.top()
+        if self.truncated:
+            self.note("the file is truncated: everything before the cut was read", 1)
+        rest = self.text[self.at :].strip(_BLANK)
+        followed = rest.startswith(("{", "["))
+        if followed:
+            self.note("another JSON document follows the first one: only the first was read", 1)
+        elif rest:
+            self.note("bytes after the end of the JSON document: not read", len(rest.encode("utf-8", "replace")))
+        self.note(_CONSTANTS, self.decoders.constants)
+        return Document(value, self.lost, followed, self.truncated)
+
+    def top(self) -> Any:
+        if self.text.startswith("{", self.at):
+            return self.members()
+        if self.text.startswith("[", self.at):
+            return self.elements()
+        try:
+            value, self.at = self.decoders.lenient.raw_decode(self.text, self.at)
+        except ValueError:
+            raise NotJson(f"not JSON: it begins with {self.text[self.at : self.at + 20]!r}", self.at) from None
+        return value
+
+    def space(self) -> None:
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+
+    def members(self) -> dict[str, Any]:
+        """An object, member by member; the list of events gets its own reader."""
+        members: dict[str, Any] = {}
+        self.at += 1
+        while True:
+            self.space()
+            if self.at >= len(self.text):
+                self.truncated = True
+                return members
+            if self.text[self.at] == "}":
+                self.at += 1
+                return members
+            self.member(members)
+
+    def member(self, members: dict[str, Any]) -> None:
+        list_of_events = _EVENTS_KEY.match(self.text, self.at)
+        if list_of_events:
+            self.at = list_of_events.end()
+            self.note(f"the key {EVENTS} occurs more than once: the last list was read", int(EVENTS in members))
+            members[EVENTS] = self.elements()
+            return
+        began = self.at
+        try:
+            key, self.at = self.decoders.lenient.raw_decode(self.text, self.at)
+            colon = _COLON.match(self.text, self.at)
+            if not isinstance(key, str) or not colon:
+                raise ValueError("no member of an object")
+            members[key], self.at = self.decoders.lenient.raw_decode(self.text, colon.end())
+        except (ValueError, RecursionError):
+            self.broken_members(began, members)
+
+    def broken_members(self, began: int, members: dict[str, Any]) -> None:
+        """Mend what stands between `began` and the events, or the end of the file."""
+        events = _EVENTS_KEY.search(self.text, began)
+        if not members and events is None:
+            raise NotJson(f"not JSON: an object that begins with {self.text[:20]!r}", began)
+        self.at = events.start() if events else len(self.text)
+        piece = self.text[began : self.at]
+        closed = events is None and piece.rstrip(_BLANK).endswith("}")
+        if closed:
+            piece = piece.rstrip(_BLANK)[:-1]
+        found, repaired, lost = mended_members(piece, self.decoders)
+        members.update(found)
+        self.note("header that was not valid JSON: mended", int(repaired > 0))
+        self.note("header entry that is not valid JSON: not read", lost)
+        if closed:
+            self.at = len(self.text.rstrip(_BLANK)) - 1
+
+    def elements(self) -> list[Any]:
+        """A list, element by element, from its opening bracket."""
+        found: list[Any] = []
+        decode, text = self.decoders.lenient.raw_decode, self.text
+        self.at += 1
+        while True:
+            self.space()
+            if self.at >= len(text):
+                self.truncated = True
+                return found
+            if text[self.at] == "]":
+                self.at += 1
+                return found
+            try:
+                element, self.at = decode(text, self.at)
+                found.append(element)
+            except (ValueError, RecursionError) as error:
+                self.broken_element(found, isinstance(error, RecursionError))
+
+    def broken_element(self, found: list[Any], too_deep: bool) -> None:
+        """Mend the element at `at`, or leave it out and go on at the next one."""
+        if not too_deep and self.mend_element(found):
+            return
+        self.lost += 1
+        if not self.go_on():
+            self.truncated = True
+            self.note("incomplete event at the cut: left out", 1)
+        elif too_deep:
+            self.note("event that is nested too deeply: left out", 1)
+        else:
+            self.note("event that is not valid JSON: left out", 1)
+
+    def mend_element(self, found: list[Any]) -> bool:
+        """Try to mend the element at `at`; its end may be the end of an object within it, so a few are tried."""
+        ends = _EVENT_END.finditer(self.text, self.at, self.at + _LONGEST_EVENT)
+        for end in itertools.islice(ends, _ENDS_TRIED):
+            try:
+                found.append(mended(self.text[self.at : end.end()], self.decoders))
+            except (ValueError, RecursionError):
+                following = _EVENT_START.match(self.text, end.end())
+                if following and self.element_at(following.end()) == "event":
+                    return False
+            else:
+                self.note("event that was not valid JSON: mended", 1)
+                self.at = end.end()
+                return True
+        return False
+
+    def go_on(self) -> bool:
+        """Go to the next element, or to the end of the list; False: to the end of the text, there is neither."""
+        if self.list_end is None or self.list_end.start() < self.at:
+            self.list_end = _LIST_END.search(self.text, self.at)
+        last = self.list_end
+        for start in _EVENT_START.finditer(self.text, self.at, last.end() if last else len(self.text)):
+            if self.element_at(start.end()) != "other":
+                self.at = start.end()
+                return True
+        self.at = last.end() if last else len(self.text)
+        return last is not None
+
+    def element_at(self, at: int) -> Literal["event", "broken", "other"]:
+        """What starts at `at`: an event, something broken, or another object, as there are within events."""
+        try:
+            found, _ = self.decoders.lenient.raw_decode(self.text[at : at + _LOOKED_AT])
+        except (ValueError, RecursionError):
+            return "broken"
+        return "event" if "ph" in found else "other"

@@ -1,0 +1,260 @@
+"""Fill the tables of events: one function per table, whole columns at a time."""
+
+from collections import Counter
+from typing import Any
+
+import polars as pl
+
+from stepscope.core.trace import Sink
+from stepscope.importers.kineto.columns import Event, decimals, identifiers, names, texts, whole_numbers
+from stepscope.importers.kineto.decimals import whole_number
+from stepscope.importers.kineto.events import DEVICE_KINDS, HOST_KINDS, Rows, kind_of
+from stepscope.importers.kineto.header import Identity
+from stepscope.importers.kineto.source import Note
+
+__all__ = ["FILLERS", "add_threads", "host_pids"]
+
+Columns = dict[str, Any]
+_PERCENT = 100
+_HOST_WORK = frozenset(("operator", "annotation", "runtime", "driver", "python"))
+
+
+def host_pids(host: Rows) -> Counter[str]:
+    """How many events of host work each process has."""
+    working = [event.get("pid") for event in host.events if kind_of(event, HOST_KINDS) in _HOST_WORK]
+    return Counter(pid for pid in identifiers(working) if pid is not None)
+
+
+def _add_host(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
+    """Ranges of threads: operators, annotations, runtime and driver calls, Python frames."""
+    arguments = _arguments(rows)
+
+    def numbers(*keys: str) -> pl.Series:
+        return whole_numbers(_first(arguments, *keys), keys[0], note)
+
+    sink.add(
+        "host",
+        {
+            **_common(rows, identity),
+            "thread": identifiers(event.get("tid") for event in rows.events),
+            "name": names(rows.events, note),
+            "kind": [kind_of(event, HOST_KINDS) for event in rows.events],
+            "start": pl.Series(rows.start),
+            "end": pl.Series(rows.end),
+            "correlation": numbers("correlation"),
+            "external_id": numbers("External id", "external id"),
+            "sequence": numbers("Sequence number"),
+            "forward_thread": numbers("Fwd thread id"),
+            "input_dims": texts(_first(arguments, "Input Dims", "Input dims")),
+            "input_types": texts(_first(arguments, "Input type")),
+            "call_stack": texts(_first(arguments, "Call stack")),
+            "python_id": numbers("Python id"),
+            "python_parent_id": numbers("Python parent id"),
+            "module_id": numbers("Python module id"),
+        },
+    )
+
+
+def _add_device(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
+    """Work of devices. Its `pid` is the host process, within which correlation ids are unique, not the device."""
+    arguments = _arguments(rows)
+    columns: Columns = {
+        **_common(rows, identity),
+        "device": _devices(rows, arguments, note),
+        "stream": _streams(rows, arguments),
+        "name": names(rows.events, note),
+        "kind": [kind_of(event, DEVICE_KINDS) for event in rows.events],
+        "start": pl.Series(rows.start),
+        "end": pl.Series(rows.end),
+        "external_id": whole_numbers(_first(arguments, "External id", "external id"), "External id", note),
+    }
+    if identity.pid is not None:
+        columns["pid"] = [identity.pid] * len(rows)
+    for name, key in _DEVICE_NUMBERS:
+        columns[name] = whole_numbers(_first(arguments, key), key, note)
+    for name, key in _DEVICE_TEXTS:
+        columns[name] = texts(_first(arguments, key))
+    for name, key in _DEVICE_DECIMALS:
+        columns[name] = _not_negative(decimals(_first(arguments, key), key, note), key, note)
+    columns["occupancy"] = columns["occupancy"] / _PERCENT
+    sink.add("device", columns)
+
+
+_DEVICE_NUMBERS = (
+    ("correlation", "correlation"),
+    ("bytes", "bytes"),
+    ("registers", "registers per thread"),
+    ("shared_memory", "shared memory"),
+    ("in_elements", "In msg nelems"),
+    ("out_elements", "Out msg nelems"),
+    ("graph_node", "graph node id"),
+)
+_DEVICE_TEXTS = (
+    ("grid", "grid"),
+    ("block", "block"),
+    ("collective", "Collective name"),
+    ("group", "Process Group Name"),
+    ("dtype", "dtype"),
+)
+_DEVICE_DECIMALS = (
+    ("bandwidth", "memory bandwidth (GB/s)"),
+    ("blocks_per_sm", "blocks per SM"),
+    ("warps_per_sm", "warps per SM"),
+    ("occupancy", "est. achieved occupancy %"),
+)
+
+
+def _add_memory(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
+    """Allocations and frees."""
+    arguments = _arguments(rows)
+
+    def numbers(key: str) -> pl.Series:
+        return whole_numbers(_first(arguments, key), key, note)
+
+    sink.add(
+        "memory",
+        {
+            **_common(rows, identity),
+            "thread": identifiers(event.get("tid") for event in rows.events),
+            "time": pl.Series(rows.start),
+            "device_type": _small(numbers("Device Type")),
+            "device": _small(numbers("Device Id")),
+            "bytes": numbers("Bytes"),
+            "address": numbers("Addr"),
+            "total_allocated": numbers("Total Allocated"),
+            "total_reserved": numbers("Total Reserved"),
+        },
+    )
+
+
+def _add_flows(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
+    """Ends of arrows between events."""
+    sink.add(
+        "flows",
+        {
+            **_common(rows, identity),
+            "thread": identifiers(event.get("tid") for event in rows.events),
+            "time": pl.Series(rows.start),
+            "id": whole_numbers([event.get("id") for event in rows.events], "id", note),
+            "kind": texts([event.get("cat", event.get("name")) for event in rows.events]),
+            "begins": [event["ph"] == "s" for event in rows.events],
+        },
+    )
+
+
+def _add_counters(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
+    """Samples of counters: a row for each number of the event."""
+    index: list[int] = []
+    pids: list[object] = []
+    labels: list[str] = []
+    times: list[int] = []
+    values: list[object] = []
+    for position, event, time, arguments in zip(
+        rows.index, rows.events, rows.start.tolist(), _arguments(rows), strict=True
+    ):
+        for key, value in arguments.items():
+            index.append(position)
+            pids.append(event.get("pid"))
+            labels.append(" ".join(part for part in (str(event.get("name", "")), key) if part))
+            times.append(time)
+            values.append(value)
+    sink.add(
+        "counters",
+        {
+            "rank": [identity.rank] * len(index),
+            "pid": identifiers(pids),
+            "index": index,
+            "name": labels,
+            "time": times,
+            "value": decimals(values, "of a counter", note),
+        },
+    )
+
+
+def _add_instants(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
+    """Markers."""
+    sink.add("instants", {**_common(rows, identity), "name": names(rows.events, note), "time": pl.Series(rows.start)})
+
+
+def add_threads(metadata: list[Event], identity: Identity, sink: Sink) -> None:
+    """Names of threads; of several names of one thread the last holds."""
+    found: dict[tuple[str | None, str | None], str] = {}
+    for event in metadata:
+        arguments = event.get("args")
+        name = arguments.get("name") if isinstance(arguments, dict) else None
+        if event.get("name") == "thread_name" and isinstance(name, str):
+            pid, thread = identifiers((event.get("pid"), event.get("tid")))
+            found[pid, thread] = name
+    sink.add(
+        "threads",
+        {
+            "rank": [identity.rank] * len(found),
+            "pid": [pid for pid, _ in found],
+            "thread": [thread for _, thread in found],
+            "name": list(found.values()),
+        },
+    )
+
+
+def _common(rows: Rows, identity: Identity) -> Columns:
+    return {
+        "rank": [identity.rank] * len(rows),
+        "pid": identifiers(event.get("pid") for event in rows.events),
+        "index": rows.index,
+    }
+
+
+def _arguments(rows: Rows) -> list[Event]:
+    nothing: Event = {}
+    found = [event.get("args") for event in rows.events]
+    return [arguments if type(arguments) is dict else nothing for arguments in found]
+
+
+def _first(arguments: list[Event], *keys: str) -> list[object]:
+    """The value of the first of `keys` that an event has."""
+    key, *others = keys
+    values: list[object] = [found.get(key) for found in arguments]
+    for other in others:
+        values = [found.get(other) if value is None else value for value, found in zip(values, arguments, strict=True)]
+    return values
+
+
+def _devices(rows: Rows, arguments_of: list[Event], note: Note) -> pl.Series:
+    """The argument `device`, else the pid."""
+    given = [arguments.get("device") for arguments in arguments_of]
+    found = [whole_number(device) for device in given]
+    note("argument 'device' that is not a number: the pid was taken", found.count(None) - given.count(None))
+    numbers = [
+        whole_number(event.get("pid")) if number is None else number
+        for number, event in zip(found, rows.events, strict=True)
+    ]
+    return _small(pl.Series(numbers, dtype=pl.Int64))
+
+
+def _streams(rows: Rows, arguments: list[Event]) -> list[str | None]:
+    """The argument `stream`, else the tid."""
+    given = identifiers(found.get("stream") for found in arguments)
+    lanes = identifiers(event.get("tid") for event in rows.events)
+    return [lane if stream is None else stream for stream, lane in zip(given, lanes, strict=True)]
+
+
+def _small(numbers: pl.Series) -> pl.Series:
+    return numbers.cast(pl.Int32, strict=False)
+
+
+def _not_negative(values: pl.Series, what: str, note: Note) -> pl.Series:
+    """Negative values are overflows: the writer multiplies the grid in 32 bits."""
+    negative = values < 0
+    note(f"argument {what!r} that overflowed: read as missing", int(negative.sum()))
+    return values.to_frame("value").select(pl.when(pl.col("value") >= 0).then("value")).to_series()
+
+
+FILLERS = (
+    (_add_host, "host"),
+    (_add_device, "device"),
+    (_add_memory, "memory"),
+    (_add_flows, "flows"),
+    (_add_counters, "counters"),
+    (_add_instants, "instants"),
+)
+"""Each fills one table from the rows of that name."""

@@ -1,0 +1,59 @@
+"""Run directories: what `stepscope run -- COMMAND` writes while the job runs.
+
+A run is readable at every moment: while the job runs, after it was killed, after the disk was full. A record that was
+being written is left out; a file that is missing or damaged costs its own tables only; what the job could not record,
+it noted, and the notes are shown.
+
+Times: the monotonic clock of each process, brought to the Unix epoch with the pair of readings in the header of each
+file. The traces of the traced windows are read with the importer that recognises them, and get the rank of their
+process. Two processes of one rank (restarts, torch.multiprocessing without ranks) are kept apart: the later one gets
+the next free rank, and `processes.rank_source` says `assumed`.
+"""
+
+import os
+from pathlib import Path
+
+from stepscope.core.errors import BadInput
+from stepscope.core.trace import Importer, Sink
+from stepscope.importers.run_dir.json_files import read_object
+from stepscope.importers.run_dir.launcher import (
+    add_launcher,
+    add_no_steps,
+    add_not_recorded,
+    add_system,
+    check_format,
+)
+from stepscope.importers.run_dir.process import add_process, find_processes
+
+__all__ = ["IMPORTER"]
+
+
+def sniff(path: Path, head: bytes) -> bool:
+    """A folder with a run.json, or (the launcher could not write one) with folders of processes."""
+    if head or not os.path.isdir(path):
+        return False
+    return os.path.isfile(path / "run.json") or any(path.glob("rank-*.pid-*/steps.bin"))
+
+
+def read(path: Path, sink: Sink) -> None:
+    """Fill the tables of steps, lines, facts and system, and those of the traces. Raises BadInput for no run at all."""
+
+    def note(reason: str, count: int) -> None:
+        sink.skip(str(path), reason, count)
+
+    if not sniff(path, b""):
+        advice = "Record one: `stepscope run -- COMMAND`."
+        raise BadInput(path, "not a run directory: it holds no run.json and no process", next_step=advice)
+    run = read_object(path / "run.json", note)
+    check_format(path, run)
+    end = read_object(path / "end.json", note)
+    processes = find_processes(path, sink)
+    add_launcher(path, run, end, sink)
+    steps = sum(add_process(process, sink) for process in processes)
+    add_system(path, note, sink)
+    add_not_recorded(path, processes, end, note, sink)
+    if not steps:
+        add_no_steps(path, end, note, sink)
+
+
+IMPORTER = Importer(sniff=sniff, read=read, clock="the monotonic clock of the job, ns since the Unix epoch")

@@ -1,0 +1,128 @@
+"""What the launcher wrote: the command, its end, the load of the machine, and why there may be no steps."""
+
+from pathlib import Path
+
+from stepscope.core.errors import BadInput
+from stepscope.core.trace import Sink
+from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, text, word
+from stepscope.importers.run_dir.process import Process
+
+__all__ = ["add_launcher", "add_no_steps", "add_not_recorded", "add_system", "check_format"]
+
+FORMAT = "stepscope-run"
+VERSION = 1
+_GPU = (
+    ("utilisation_ratio", "utilisation", "ratio"),
+    ("memory_used_bytes", "memory", "bytes"),
+    ("power_w", "power", "watts"),
+)
+_COMMANDS_SHOWN = 3
+
+
+def check_format(path: Path, run: Row | None) -> None:
+    """Raise BadInput if the run directory is of a kind that this version cannot read."""
+    if run is None:
+        return
+    version = run.get("version")
+    if run.get("format") != FORMAT or number(version) is None:
+        why = f"not a run of stepscope (format {run.get('format')!r}, version {version!r})"
+        raise BadInput(path / "run.json", why, next_step="Record one: `stepscope run -- COMMAND`.")
+    if version != VERSION:
+        why = f"a run directory of format version {version}; this stepscope reads version {VERSION}"
+        raise BadInput(path, why, next_step="Upgrade it: `pip install --upgrade stepscope`.")
+
+
+def add_launcher(path: Path, run: Row | None, end: Row | None, sink: Sink) -> None:
+    """The entries of run.json and end.json as meta data; `state` says whether the run has ended."""
+    if run is None:
+        sink.skip(str(path), "no run.json: command and options are not known")
+    entries = {**(run or {}), **(end or {})}
+    entries.pop("not_recorded", None)
+    entries["state"] = "ended" if end else "running, or stepscope was killed"
+    for key, value in entries.items():
+        sink.row("meta", source=str(path), key=key, value=text(value))
+
+
+def add_not_recorded(path: Path, processes: list[Process], end: Row | None, note: Note, sink: Sink) -> None:
+    """What the processes and the launcher could not record; the launcher repeats the notes of the processes."""
+    repeated: set[tuple[str, str]] = set()
+    for folder in (path, *(process.folder for process in processes)):
+        for row in read_lines(folder / "notes.jsonl", note):
+            what, why = text(row.get("what")), text(row.get("why"))
+            repeated.add((what if folder == path else f"{what} of {folder.name}", why))
+            sink.skip(str(folder), f"{what} not recorded: {why}")
+    entries = end.get("not_recorded") if end else None
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict):
+            what, why = text(entry.get("what")), text(entry.get("why"))
+            if (what, why) not in repeated:
+                sink.skip(str(path), f"{what} not recorded: {why}")
+
+
+def add_system(path: Path, note: Note, sink: Sink) -> None:
+    """The samples of the machine's load, one row for each measure."""
+    rows: list[tuple[int, str, float, str]] = []
+    timeless = 0
+    for sample in read_lines(path / "system.jsonl", note):
+        time = number(sample.get("epoch_ns"))
+        if time is None:
+            timeless += 1
+            continue
+        rows += [(time, *measure) for measure in _measures(sample)]
+    note("sample of the system without a time: left out", timeless)
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    times, whats, values, units = (list(column) for column in columns)
+    sink.add("system", {"time": times, "what": whats, "value": values, "unit": units})
+
+
+def add_no_steps(path: Path, end: Row | None, note: Note, sink: Sink) -> None:
+    """Say in one sentence, as meta `no_steps`, why the run has no step, and what to do."""
+    importers = read_lines(path / "processes.jsonl", note)
+    if end is None:
+        why = "the job is still running, or stepscope was killed, and no training step has ended yet"
+        advice = f"wait for the first step, then run `stepscope report {path}` again"
+    elif number(end.get("exit_code")) != 0:
+        how = f"signal {end.get('signal')}" if end.get("exit_code") is None else f"exit code {end.get('exit_code')}"
+        why = f"the job ended with {how} before its first training step had ended"
+        advice = "see what the job printed, mend it and run `stepscope run -- COMMAND` again"
+    elif importers:
+        why = f"{_processes(importers)}, but none made a training step (a backward and the step of an optimizer)"
+        advice = "run the command that trains: `stepscope run -- COMMAND`"
+    else:
+        why = (
+            "no Python process of the job imported torch where stepscope's probe could see it: the job does not use "
+            "torch, or its Python ignores PYTHONPATH (options -I, -E or -S, a container, another machine)"
+        )
+        advice = "see `stepscope doctor`, then run the Python command that trains: `stepscope run -- python TRAIN.py`"
+    sink.row("meta", source=str(path), key="no_steps", value=f"No step was recorded: {why}. Next: {advice}.")
+
+
+def _processes(importers: list[Row]) -> str:
+    names: list[str] = []
+    for row in importers:
+        arguments = row.get("argv")
+        shown = arguments[:2] if isinstance(arguments, list) else []
+        name = " ".join(map(str, shown)) or f"pid {row.get('pid')}"
+        if name not in names:
+            names.append(name)
+    commands = ", ".join(names[:_COMMANDS_SHOWN]) + (", …" if len(names) > _COMMANDS_SHOWN else "")
+    one = len(importers) == 1
+    return f"{len(importers)} process{'' if one else 'es'} imported torch ({word(commands)})"
+
+
+def _measures(sample: Row) -> list[tuple[str, float, str]]:
+    """What was measured, its value and its unit."""
+    found: list[tuple[str, object, str]] = [
+        ("system CPU", sample.get("system_cpu_ratio"), "ratio"),
+        ("job CPU", sample.get("job_cpu_ratio"), "cores"),
+        ("job memory", sample.get("job_rss_bytes"), "bytes"),
+    ]
+    devices = sample.get("gpus")
+    for device in devices if isinstance(devices, list) else []:
+        if isinstance(device, dict):
+            found += [(f"GPU {device.get('index')} {what}", device.get(key), unit) for key, what, unit in _GPU]
+    return [
+        (what, float(value), unit)
+        for what, value, unit in found
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]

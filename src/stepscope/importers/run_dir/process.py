@@ -1,0 +1,202 @@
+"""One process of a run: who it is, what it learnt about the job, its steps, its sampled lines and its traces."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepscope.core.errors import BadInput
+from stepscope.core.trace import Sink
+from stepscope.importers import append
+from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
+from stepscope.importers.run_dir.tables import add_stacks, add_steps
+
+__all__ = ["Process", "add_process", "find_processes"]
+
+_FOLDER = re.compile(r"rank-(\d+)\.pid-(\d+)(?:\.\d+)?")
+_LARGEST_RANK = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """The folder of one process. `asked_rank` is the rank it gives itself, `rank` the one it has in this run."""
+
+    folder: Path
+    about: Row
+    pid: str
+    asked_rank: int
+    rank: int
+    rank_source: str
+
+
+def find_processes(path: Path, sink: Sink) -> list[Process]:
+    """The processes that trained, by rank; of several with one rank, all but the first get the next free one."""
+    found = [process for folder in sorted(path.glob("rank-*.pid-*")) if (process := _identify(folder, sink))]
+    found.sort(key=lambda process: (process.asked_rank, _began(process), process.pid))
+    taken = {process.asked_rank for process in found}
+    seen: set[int] = set()
+    result: list[Process] = []
+    for process in found:
+        rank, source = process.asked_rank, process.rank_source
+        if rank in seen:
+            rank, source = next(free for free in range(_LARGEST_RANK) if free not in taken), "assumed"
+            taken.add(rank)
+            sink.skip(str(process.folder), f"a second process of rank {process.asked_rank}: shown as rank {rank}")
+        seen.add(rank)
+        result.append(Process(process.folder, process.about, process.pid, process.asked_rank, rank, source))
+    return sorted(result, key=lambda process: process.rank)
+
+
+def add_process(process: Process, sink: Sink) -> int:
+    """Add all tables of a process; return its number of steps."""
+
+    def note(reason: str, count: int) -> None:
+        sink.skip(str(process.folder), reason, count)
+
+    facts = read_lines(process.folder / "facts.jsonl", note)
+    last = {str(fact.get("kind")): fact for fact in facts}
+    _add_identity(process, last.get("torch", {}), last.get("distributed", {}), sink)
+    _add_loaders(process, facts, sink)
+    _add_optimizers(process, facts, sink)
+    _add_meta(process, facts, sink)
+    steps = add_steps(process.folder, process.rank, process.pid, note, sink)
+    add_stacks(process.folder, process.rank, process.pid, note, sink)
+    described = _add_windows(process, note, sink)
+    if not described:
+        _add_devices(process, last.get("torch", {}), sink)
+    return steps
+
+
+def _identify(folder: Path, sink: Sink) -> Process | None:
+    def note(reason: str, count: int) -> None:
+        sink.skip(str(folder), reason, count)
+
+    name = _FOLDER.fullmatch(folder.name)
+    if not os.path.isdir(folder) or not name:
+        return None
+    about = read_object(folder / "process.json", note)
+    if about is None:
+        note("no description of the process (process.json): rank and pid taken from the name of the folder", 1)
+        about = {}
+    rank = number(about.get("rank"))
+    pid = str(about.get("pid", name[2]))
+    if rank is None or not 0 <= rank <= _LARGEST_RANK:
+        return Process(folder, about, pid, int(name[1]), 0, "file name")
+    return Process(folder, about, pid, rank, 0, word(about.get("rank_source")) or "assumed")
+
+
+def _began(process: Process) -> int:
+    clock = process.about.get("clock")
+    return number(clock.get("epoch_ns")) or 0 if isinstance(clock, dict) else 0
+
+
+def _add_identity(process: Process, torch: Row, distributed: Row, sink: Sink) -> None:
+    about = process.about
+    version = word(about.get("torch"))
+    world_size = number(about.get("world_size")) or number(distributed.get("world_size"))
+    sink.row(
+        "processes",
+        rank=process.rank,
+        pid=process.pid,
+        rank_source=process.rank_source,
+        world_size=world_size if world_size and 0 < world_size <= _LARGEST_RANK else None,
+        host=word(about.get("host")),
+        framework=f"torch {version}" if version else None,
+        python=word(about.get("python")),
+        backend=word(distributed.get("backend")),
+        threads=number(torch.get("threads")),
+        matmul_precision=word(torch.get("matmul_precision")),
+        probe_cost=number(about.get("probe_step_ns")),
+        source=str(process.folder),
+    )
+
+
+def _add_loaders(process: Process, facts: list[Row], sink: Sink) -> None:
+    training = {number(fact.get("id")) for fact in facts if fact.get("kind") == "train_loader"}
+    loaders = {number(fact.get("id")): fact for fact in facts if fact.get("kind") == "loader"}
+    for identifier, fact in loaders.items():
+        sink.row(
+            "loaders",
+            rank=process.rank,
+            pid=process.pid,
+            loader=identifier,
+            train=identifier in training,
+            **{name: word(fact.get(name)) for name in ("dataset", "dataset_file", "collate", "collate_file")},
+            **{name: number(fact.get(name)) for name in _LOADER_NUMBERS},
+            **{name: flag(fact.get(name)) for name in ("pin_memory", "persistent_workers")},
+        )
+
+
+_LOADER_NUMBERS = ("dataset_line", "collate_line", "batch_size", "num_workers", "prefetch_factor")
+
+
+def _add_optimizers(process: Process, facts: list[Row], sink: Sink) -> None:
+    for fact in facts:
+        if fact.get("kind") == "optimizer":
+            sink.row(
+                "optimizers",
+                rank=process.rank,
+                pid=process.pid,
+                name=word(fact.get("class")),
+                module=word(fact.get("module")),
+                **{name: number(fact.get(name)) for name in ("groups", "parameters", "elements")},
+                **{name: flag(fact.get(name)) for name in ("foreach", "fused")},
+            )
+
+
+def _add_devices(process: Process, torch: Row, sink: Sink) -> None:
+    devices = torch.get("devices")
+    for device in devices if isinstance(devices, list) else []:
+        index = number(device.get("index")) if isinstance(device, dict) else None
+        if index is not None and abs(index) <= _LARGEST_RANK:
+            sink.row(
+                "devices",
+                rank=process.rank,
+                device=index,
+                name=word(device.get("name")),
+                memory=number(device.get("total_memory")),
+                capability=word(device.get("capability")),
+                sms=number(device.get("sms")),
+            )
+
+
+def _add_meta(process: Process, facts: list[Row], sink: Sink) -> None:
+    """The command line, the settings of torch, and every other fact as a whole, for what has no column."""
+    found: list[tuple[str, object]] = [
+        (key, process.about[key]) for key in ("argv", "local_rank") if key in process.about
+    ]
+    for fact in facts:
+        kind = str(fact.get("kind"))
+        if kind == "torch":
+            found += [(key, value) for key, value in fact.items() if key not in ("kind", "devices")]
+        elif kind != "train_loader":
+            found.append((f"{kind} {fact['id']}" if "id" in fact else kind, fact))
+    for key, value in found:
+        sink.row("meta", source=str(process.folder), key=key, value=text(value))
+
+
+def _add_windows(process: Process, note: Note, sink: Sink) -> bool:
+    """Add the traced windows and their traces; true if a trace described the devices."""
+    described = False
+    for window in read_lines(process.folder / "windows.jsonl", note):
+        costs = [number(window.get(name)) for name in ("start_cost_ns", "stop_cost_ns", "export_cost_ns")]
+        trace = word(window.get("trace"))
+        sink.row(
+            "windows",
+            rank=process.rank,
+            pid=process.pid,
+            **{name: number(window.get(name)) for name in ("window", "first_step", "last_step")},
+            status=word(window.get("status")),
+            reason=word(window.get("reason")),
+            trace=trace and str(process.folder / trace),
+            cost=sum(cost for cost in costs if cost is not None) if any(cost is not None for cost in costs) else None,
+        )
+        if trace:
+            before = len(sink.parts.get("devices", ()))
+            leave = {"processes", "devices"} if described else {"processes"}
+            try:
+                append(process.folder / trace, sink, rank=process.rank, leave=frozenset(leave))
+            except BadInput as error:
+                note(f"trace of window {window.get('window')}, {error.why}: not read", 1)
+            described |= len(sink.parts.get("devices", ())) > before
+    return described

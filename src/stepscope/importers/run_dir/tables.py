@@ -1,0 +1,146 @@
+"""Records of one process to the tables steps and stacks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.core.trace import Sink
+from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
+from stepscope.importers.run_dir.records import DEVICE_STEP, LINE, STEP, Records, read_records
+
+__all__ = ["add_stacks", "add_steps"]
+
+TAGS = (
+    (1, "traced"),
+    (2, "tracing"),
+    (4, "evaluation"),
+    (8, "epoch-start"),
+    (16, "epoch-end"),
+    (32, "no-data-wait"),
+    (64, "foreign-loader"),
+    (128, "ended-by-backward"),
+    (256, "closure"),
+)
+_ENDED_BY_BACKWARD = 128
+PHASES = ("other", "data_wait", "forward", "backward", "optimizer")
+_COLLECTOR = 1
+_PARTS = ("forward", "backward", "optimizer")
+
+
+def add_steps(folder: Path, rank: int, pid: str, note: Note, sink: Sink) -> int:
+    """Add the steps of a process; return how many there are."""
+    records = read_records(folder / "steps.bin", STEP, note)
+    if records is None:
+        return 0
+    rows = records.rows
+    waited = np.maximum(rows["data_wait"], 0)
+    other = rows["end"] - rows["start"] - waited - sum(rows[part] for part in _PARTS)
+    sound = (rows["start"] > 0) & (rows["end"] >= rows["start"]) & (other >= 0)
+    for part in _PARTS:
+        sound &= rows[part] >= 0
+    note("step whose parts do not add up: left out", int(len(rows) - sound.sum()))
+    rows, other = rows[sound], other[sound]
+    flags = rows["flags"]
+    columns: dict[str, Sequence[object] | pl.Series] = {
+        "rank": [rank] * len(rows),
+        "pid": [pid] * len(rows),
+        "step": _series(rows["step"]),
+        "start": _series(rows["start"] + records.to_epoch),
+        "end": _series(rows["end"] + records.to_epoch),
+        "data_wait": _observed(rows["data_wait"]),
+        **{part: _series(rows[part]) for part in _PARTS},
+        "other": _series(other),
+        "evaluation_wait": _observed(rows["evaluation_wait"]),
+        "gc": _observed(rows["gc"]),
+        "samples": _observed(rows["samples"]),
+        "micro_batches": _series(rows["micro_batches"]),
+        "device_duration": _device_durations(folder, rows["step"].tolist(), note),
+        "clock": ["host-backward" if value & _ENDED_BY_BACKWARD else "host" for value in flags.tolist()],
+        "tags": [[name for bit, name in TAGS if value & bit] for value in flags.tolist()],
+    }
+    sink.add("steps", columns)
+    return len(rows)
+
+
+def add_stacks(folder: Path, rank: int, pid: str, note: Note, sink: Sink) -> None:
+    """Add the samples of lines, each with the frames that its stack id stands for."""
+    records = read_records(folder / "lines.bin", LINE, note)
+    if records is None or not len(records.rows):
+        return
+    frames = _frames(folder, note)
+    rows = records.rows
+    known = [frames.get(stack) for stack in rows["stack"].tolist()]
+    note("sample whose frames were not written: kept without its line", known.count(None))
+    found = [frame or _NO_FRAME for frame in known]
+    sink.add(
+        "stacks",
+        {
+            "rank": [rank] * len(rows),
+            "pid": [pid] * len(rows),
+            "time": _series(rows["time"] + records.to_epoch),
+            "step": _series(rows["step"]),
+            "phase": [PHASES[phase] if phase < len(PHASES) else "other" for phase in rows["phase"].tolist()],
+            "weight": _series(rows["weight"]),
+            "collector": [bool(flags & _COLLECTOR) for flags in rows["flags"].tolist()],
+            **{name: [frame[name] for frame in found] for name in _NO_FRAME},
+        },
+    )
+
+
+_NO_FRAME: Row = dict.fromkeys(("file", "line", "function", "text", "expression", "call", "leaf", "frames"))
+
+
+def _frames(folder: Path, note: Note) -> dict[int, Row]:
+    """Columns of stacks by stack id."""
+    frames: dict[int, Row] = {}
+    for row in read_lines(folder / "frames.jsonl", note):
+        given = row.get("frames")
+        user = [frame for frame in given if _is_frame(frame)] if isinstance(given, list) else []
+        file, line, function = user[-1] if user else (None, None, None)
+        identifier = number(row.get("id"))
+        if identifier is None:
+            note("stack without an id: left out", 1)
+            continue
+        frames[identifier] = {
+            "file": word(file),
+            "line": number(line),
+            "function": word(function),
+            "text": word(row.get("text")),
+            "expression": word(row.get("segment")),
+            "call": _place(row.get("call")),
+            "leaf": _place(row.get("leaf")),
+            "frames": [_place(frame) for frame in user],
+        }
+    return frames
+
+
+def _is_frame(frame: object) -> bool:
+    return isinstance(frame, list) and len(frame) == 3
+
+
+def _place(frame: object) -> str | None:
+    """`file:line function`."""
+    if not isinstance(frame, list) or len(frame) != 3:
+        return None
+    file, line, function = frame
+    return word(f"{file}:{line} {function}")
+
+
+def _series(values: npt.NDArray[np.int64]) -> pl.Series:
+    return pl.Series(np.ascontiguousarray(values, dtype=np.int64))
+
+
+def _observed(values: npt.NDArray[np.int64]) -> pl.Series:
+    """Negative values mean "not observed"."""
+    return pl.Series([None if value < 0 else value for value in values.tolist()], dtype=pl.Int64)
+
+
+def _device_durations(folder: Path, steps: Sequence[int], note: Note) -> list[int | None]:
+    records: Records | None = read_records(folder / "device_steps.bin", DEVICE_STEP, note)
+    if records is None:
+        return [None] * len(steps)
+    durations = dict(zip(records.rows["step"].tolist(), records.rows["duration"].tolist(), strict=True))
+    return [duration if (duration := durations.get(step, -1)) >= 0 else None for step in steps]

@@ -1,0 +1,1 @@
+"""What is seen of the job from outside its processes: the system's counters."""

@@ -1,0 +1,37 @@
+"""Stacked bars in whole cells or pixels: parts that fill a width exactly."""
+
+from collections.abc import Sequence
+from itertools import cycle
+
+__all__ = ["cells", "looks", "shares"]
+
+
+def shares(values: Sequence[float]) -> list[float]:
+    """Each value as a part of their sum, 0 to 1; all 0 if the sum is not positive."""
+    whole = sum(values)
+    return [value / whole if whole > 0 else 0.0 for value in values]
+
+
+def cells(values: Sequence[float], width: int) -> list[int]:
+    """Split `width` in proportion to values that are not negative. The parts add up to `width`.
+
+    What is left after rounding down goes to the largest remainders; a value above zero gets a cell if there is room.
+    """
+    parts = [share * width for share in shares(values)]
+    if not any(parts):
+        return [0] * len(parts)
+    result = [max(int(part), 1) if value > 0 else 0 for part, value in zip(parts, values, strict=True)]
+    by_remainder = sorted(range(len(parts)), key=lambda i: result[i] - parts[i])
+    while sum(result) < width:
+        for i in by_remainder[: width - sum(result)]:
+            result[i] += 1
+    while sum(result) > width:
+        result[result.index(max(result))] -= 1
+    return result
+
+
+def looks(labels: Sequence[str], available: int) -> list[int]:
+    """Which of `available` colours each part takes. Waiting for data and the rest look the same in every bar."""
+    fixed = {"data wait": 0, "other": available - 1}
+    free = cycle(range(1, available - 1))
+    return [fixed[label] if label in fixed else next(free) for label in labels]

@@ -1,0 +1,93 @@
+"""What a renderer is given: one report as plain data, already ordered, nothing left to compute."""
+
+from dataclasses import dataclass
+
+from stepscope.core.report import Block, FindingBlock, Verdict
+
+__all__ = ["Device", "Part", "Report", "RunFacts", "Skipped", "StepTimes", "Unchecked"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One accelerator of the run; `name` is None where the source leaves it out."""
+
+    rank: int
+    device: int
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Step times in ns over the steps that averages are taken from, all ranks together."""
+
+    median: int
+    mean: int
+    p10: int
+    p90: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """Which run this is. `command` is None for a trace that does not name it; `steps` counts all steps of a rank."""
+
+    path: str
+    command: tuple[str, ...] | None
+    framework: str | None
+    ranks: tuple[int, ...]
+    devices: tuple[Device, ...]
+    steps: int
+    step_ns: StepTimes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """A rule that this run cannot answer, what it lacks, and how to record it."""
+
+    rule: str
+    missing: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """Something of the input that was left out or mended, how often, and why."""
+
+    source: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A section that was built: blocks, or what it lacks and how to record that."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...] = ()
+    missing: str = ""
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything a renderer draws. The first part is the summary."""
+
+    run: RunFacts
+    verdict: Verdict
+    findings: tuple[FindingBlock, ...]
+    unchecked: tuple[Unchecked, ...]
+    skipped: tuple[Skipped, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def mean_step(self) -> float | None:
+        """Mean step in ns, which gains are shares of; None without steps."""
+        return self.run.step_ns.mean if self.run.step_ns else None
+
+    def lacking(self) -> dict[str, list[str]]:
+        """Titles of the sections that could not be built, by how to record what they lack."""
+        by_how: dict[str, list[str]] = {}
+        for part in self.parts:
+            if part.how:
+                by_how.setdefault(part.how, []).append(part.title)
+        return by_how

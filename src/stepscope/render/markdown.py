@@ -1,0 +1,119 @@
+"""A report, or the table of an analysis, as Markdown (GitHub's dialect). Names are escaped: they are data."""
+
+import re
+from typing import assert_never
+
+from stepscope.core.finding import Finding
+from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
+from stepscope.render.bars import shares
+from stepscope.render.document import Report
+from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
+
+__all__ = ["escape", "report_markdown", "table_markdown"]
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>#|~&@$]|:(?=//)|(?<=www)\.")  # what has a meaning inside a line
+_LINE_START = re.compile(r"^(\d*)([.)=:+-])")
+
+
+def escape(name: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _LINE_START.sub(r"\1\\\2", _inline(name.strip()))
+
+
+def report_markdown(report: Report) -> str:
+    """The whole report as one document."""
+    lines = [f"# stepscope report: {escape(plain(report.run.path))}"]
+    for part in report.parts:
+        if part.blocks:
+            lines += ["", f"## {escape(plain(part.title))}"]
+            for block in part.blocks:
+                lines += ["", *_block(block, report)]
+    lacking = report.lacking()
+    if lacking:
+        lines += ["", "## Not recorded", ""]
+        lines += [f"- {escape(plain(', '.join(titles)))}: {_with_commands(how)}" for how, titles in lacking.items()]
+    return "\n".join(lines) + "\n"
+
+
+def table_markdown(table: Table) -> str:
+    """A table; numbers are aligned to the right."""
+    return "\n".join(_table(table)) + "\n"
+
+
+def _block(block: Block, report: Report) -> list[str]:
+    match block:
+        case Verdict():
+            return [f"**{escape(sentence(block))}**"]
+        case Text():
+            return [_with_commands(text(block))]
+        case Bars():
+            return _bars(block)
+        case Table():
+            return [*([f"**{escape(plain(block.title))}**", ""] if block.title else []), *_table(block)]
+        case FindingBlock():
+            return _finding(block.rule, block.finding, report)
+        case _:
+            assert_never(block)
+
+
+def _table(table: Table) -> list[str]:
+    headings = [escape(plain(heading)) or " " for heading, _ in table.columns]
+    numbers = [
+        unit is not None or any(isinstance(row[i], int | float) for row in table.rows)
+        for i, (_, unit) in enumerate(table.columns)
+    ]
+    units = [unit for _, unit in table.columns]
+    rows = [[escape(cell(value, unit)) for value, unit in zip(row, units, strict=True)] for row in table.rows]
+    ruler = ["---:" if number else ":---" for number in numbers]
+    return [f"| {' | '.join(texts)} |" for texts in (headings, ruler, *rows)]
+
+
+def _bars(bars: Bars) -> list[str]:
+    values = [max(part.value, 0.0) for part in bars.parts]
+    rows = tuple((part.label, part.value, share) for part, share in zip(bars.parts, shares(values), strict=True))
+    return _table(Table("", ((bars.title, None), ("mean", bars.unit), ("share", "ratio")), rows))
+
+
+def _finding(rule: str, finding: Finding, report: Report) -> list[str]:
+    lines = [f"### {escape(plain(finding.title, limit=400))}", ""]
+    if finding.gain:
+        gain = f"**{escape(gain_text(finding.gain, report.mean_step))}**: {_with_commands(finding.gain.basis)}"
+        lines += [f"{gain} ({escape(finding.gain.confidence)}).", ""]
+    lines += [f"Rule {_code(rule)}, cause: {escape(finding.cause)}.", ""]
+    lines += [
+        f"- {escape(plain(e.label))}: {escape(quantity(e.value, e.unit))} ({_code(e.source)})" for e in finding.evidence
+    ]
+    for place in finding.where:
+        source = f": {_code(place.text.strip())}" if place.text.strip() else ""
+        lines.append(f"- {_code(place_text(place))}{source}")
+    for advice in finding.advice:
+        lines += ["", _with_commands(plain(advice.text, limit=1000))]
+        if advice.code:
+            lines += ["", *_fenced(code_lines(advice.code))]
+    return lines
+
+
+def _fenced(lines: list[str]) -> list[str]:
+    """A block of code in a fence longer than any run of backticks in it."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}python", *lines, fence]
+
+
+def _code(name: str) -> str:
+    """A name as a span of code, whatever backticks it holds."""
+    name = plain(name)
+    longest = max((len(run) for run in re.findall("`+", name)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if name.startswith("`") or name.endswith("`") or not name else ""
+    return f"{fence}{pad}{name}{pad}{fence}"
+
+
+def _with_commands(words: str) -> str:
+    """A sentence of ours: what stands between backticks stays code, the rest is escaped."""
+    parts = re.split(r"`([^`]+)`", plain(words, limit=2000).strip())
+    return _LINE_START.sub(r"\1\\\2", "".join(_code(part) if i % 2 else _inline(part) for i, part in enumerate(parts)))
+
+
+def _inline(words: str) -> str:
+    return _MARKUP.sub(r"\\\g<0>", words)

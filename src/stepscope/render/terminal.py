@@ -1,0 +1,234 @@
+"""A report on a terminal: the first screen says what limits the run and what to change; details follow.
+
+Without a terminal the width is 100 columns and nothing is coloured, so that a pipe or a file always gets the same text.
+"""
+
+import shutil
+from typing import IO, assert_never
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.rule import Rule
+from rich.text import Text as Line
+
+from stepscope.core.finding import Finding, Place
+from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
+from stepscope.render.bars import cells, looks, shares
+from stepscope.render.document import Report
+from stepscope.render.format import (
+    code_lines,
+    counted,
+    gain_text,
+    place_text,
+    plain,
+    quantity,
+    sentence,
+    text,
+)
+from stepscope.render.tables import print_table
+
+__all__ = ["console_for", "print_finding", "print_page", "print_report", "print_summary", "print_title"]
+
+_PIPE_WIDTH = 100
+_NARROWEST = 60  # cells: below this nothing lines up, and the terminal may fold as it likes
+_VALUE_COLUMN = 12  # where the values of a finding begin
+_TOP = 3  # findings on the first screen
+_FILLS = ("█", "▓", "▒", "░", "▚", "▞", "▪", "·")
+_PLAIN_FILLS = "#=+-*%o."  # for an output that has ASCII only
+_STYLES = ("yellow", "blue", "cyan", "magenta", "green", "red", "white", "bright_black")
+_BOUND_STYLES = {"balanced": "bold green", "unknown": "bold yellow"}
+
+
+def console_for(stream: IO[str]) -> Console:
+    """A console that takes no markup from text, and has a fixed width unless `stream` is a terminal."""
+    width = max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else _PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print the whole report: the summary and the top findings, then every section."""
+    print_summary(console, report)
+    for part in report.parts[1:]:
+        if part.blocks:
+            print_title(console, part.title)
+            for block in part.blocks:
+                _print_block(console, block, report)
+    _print_lacking(console, report)
+
+
+def print_summary(console: Console, report: Report) -> None:
+    """Print the first screen: verdict, step bar, and the findings with the largest gains."""
+    for part in report.parts[:1]:
+        for block in part.blocks:
+            _print_block(console, block, report)
+    for number, block in enumerate(report.findings[:_TOP], 1):
+        console.print()
+        _print_brief(console, number, block.finding, report.mean_step, roomy=len(report.findings) < _TOP)
+    rest = len(report.findings) - _TOP
+    if rest > 0:
+        console.print(Line(f"{counted(rest, 'more finding')} in the full report."))
+
+
+def print_page(console: Console, page: str) -> None:
+    """Print a page written in Markdown, such as that of a rule."""
+    with console.capture() as drawn:
+        console.print(Markdown(page, code_theme="default", hyperlinks=False))
+    for line in drawn.get().splitlines():
+        console.out(line.rstrip(), highlight=False)
+
+
+def print_title(console: Console, title: str) -> None:
+    """Print the heading of a section."""
+    console.print()
+    console.print(Rule(Line(plain(title), style="bold"), align="left", characters="─"))
+
+
+def _print_block(console: Console, block: Block, report: Report) -> None:
+    match block:
+        case Verdict():
+            _print_words(console, Line(sentence(block), style=_BOUND_STYLES.get(block.bound, "bold red")))
+        case Text():
+            _print_words(console, Line(text(block)))
+        case Bars():
+            _print_bars(console, block)
+        case Table():
+            if block.title:
+                console.print(Line(plain(block.title), style="bold"))
+            print_table(console, block)
+        case FindingBlock():
+            print_finding(console, block, report.mean_step, report.run.ranks)
+        case _:
+            assert_never(block)
+
+
+def _print_bars(console: Console, bars: Bars) -> None:
+    width = console.width - 1
+    values = [max(part.value, 0.0) for part in bars.parts]
+    bar = Line()
+    for size, (fill, style) in zip(cells(values, width), _fills(console, bars), strict=True):
+        bar.append(fill * size, style=style)
+    console.print(bar)
+    legend = _legend(console, bars, values, width)
+    line = Line()
+    for part in legend:  # a line ends between parts, not between a number and its unit
+        if line and line.cell_len + 2 + part.cell_len > width:
+            console.print(line)
+            line = Line()
+        line.append("  " if line else "").append_text(part)
+    console.print(line)
+
+
+def _legend(console: Console, bars: Bars, values: list[float], width: int) -> list[Line]:
+    """The parts of a bar in words: with times if all fit on one line, else without."""
+    fills = _fills(console, bars)
+    labels = [(plain(part.label), quantity(part.value, bars.unit)) for part in bars.parts]
+    percents = [quantity(share, "ratio") for share in shares(values)]
+    for gap, with_times in ((" ", True), (" ", False), ("", False)):
+        legend = [
+            Line(fill, style=style).append(f"{gap}{label}{f' {time}' if with_times else ''} {percent}", "default")
+            for (fill, style), (label, time), percent in zip(fills, labels, percents, strict=True)
+        ]
+        if sum(part.cell_len + 2 for part in legend) - 2 <= width:
+            break
+    return legend
+
+
+def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
+    """Fill and colour of each part of a bar: they differ without colour too."""
+    fills = _FILLS if console.encoding.lower().startswith("utf") else _PLAIN_FILLS
+    return [(fills[i], _STYLES[i]) for i in looks([part.label for part in bars.parts], len(_STYLES))]
+
+
+def _print_brief(console: Console, number: int, finding: Finding, mean_step: float | None, *, roomy: bool) -> None:
+    """A finding in five lines, more only if `roomy`: title and gain, evidence, place, what to do, code."""
+    rest = _print_heading(console, f"{number}. ", finding, mean_step)
+    evidence = "; ".join(f"{plain(e.label)} {quantity(e.value, e.unit)}" for e in finding.evidence)
+    _print_cut(console, Line("   ").append_text(rest).append(evidence, style="dim"))
+    if finding.where:
+        _print_cut(console, Line("   ").append_text(_place(finding.where[0])))
+    for advice in finding.advice[:1]:
+        words = Line(f"→ {plain(advice.text, limit=400)}")
+        if roomy:
+            _print_words(console, words, lead="   ")
+        else:
+            _print_cut(console, Line("   ").append_text(words))
+        code = code_lines(advice.code)
+        for line in code[:1]:
+            more = f"  (and {counted(len(code) - 1, 'more line')})" if len(code) > 1 else ""
+            _print_cut(console, Line(f"     {line}", style="cyan").append(more, style="dim"))
+
+
+def print_finding(console: Console, block: FindingBlock, mean_step: float | None, all_ranks: tuple[int, ...]) -> None:
+    """Print a finding in full; `mean_step` in ns makes a share of the gain, `all_ranks` are those of the run."""
+    finding = block.finding
+    console.print()
+    _print_words(console, Line(plain(finding.title, limit=400), style="bold"))
+    if finding.gain:
+        _print_words(console, Line(f"  {gain_text(finding.gain, mean_step)}", style="green"))
+    _print_field(console, "rule", f"{plain(block.rule)} · {finding.cause}{_ranks(finding.ranks, all_ranks)}")
+    if finding.gain:
+        _print_field(console, "gain is", f"{plain(finding.gain.basis, limit=400)} ({finding.gain.confidence})")
+    for evidence in finding.evidence:
+        value = quantity(evidence.value, evidence.unit)
+        _print_field(console, "evidence", f"{plain(evidence.label)} {value} [{plain(evidence.source)}]")
+    for place in finding.where:
+        _print_field(console, "where", _place(place))
+    for advice in finding.advice:
+        _print_field(console, "do", plain(advice.text, limit=1000))
+        for line in code_lines(advice.code):
+            _print_cut(console, Line(" " * (_VALUE_COLUMN + 2) + line, style="cyan"))
+
+
+def _print_heading(console: Console, lead: str, finding: Finding, mean_step: float | None) -> Line:
+    """Title and gain on one line; a gain that does not fit is returned, to begin the next line."""
+    title = Line(f"{lead}{plain(finding.title, limit=200)}", style="bold")
+    gain = Line(gain_text(finding.gain, mean_step), style="green") if finding.gain else Line()
+    room = console.width - title.cell_len - gain.cell_len
+    if gain and room >= 2:
+        title.append(" " * room).append_text(gain)
+        gain = Line()
+    _print_cut(console, title)
+    return gain.append(" · ", style="dim") if gain else gain
+
+
+def _place(place: Place) -> Line:
+    line = Line(place_text(place), style="yellow")
+    return line.append(f"  {plain(place.text.strip())}", style="default") if place.text.strip() else line
+
+
+def _ranks(ranks: tuple[int, ...], all_ranks: tuple[int, ...]) -> str:
+    if len(all_ranks) <= 1 or not ranks:
+        return ""
+    return " · all ranks" if set(ranks) >= set(all_ranks) else f" · rank{'s' if len(ranks) > 1 else ''} {_rank_list(ranks)}"
+
+
+def _rank_list(ranks: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, ranks[:8]))
+    return f"{shown} and {len(ranks) - 8} more" if len(ranks) > 8 else shown
+
+
+def _print_field(console: Console, name: str, value: str | Line) -> None:
+    """A name and its value, whose lines stay in their column."""
+    words = value if isinstance(value, Line) else Line(value)
+    _print_words(console, words, lead=f"  {name:<{_VALUE_COLUMN - 2}}")
+
+
+def _print_words(console: Console, words: Line, lead: str = "") -> None:
+    """Words folded at blanks; all lines begin below the first one's words, and none ends in a blank."""
+    for number, line in enumerate(words.wrap(console, console.width - len(lead))):
+        line.rstrip()
+        start = lead if number == 0 else " " * len(lead)
+        console.print(Line().append(start, style="dim").append_text(line))
+
+
+def _print_cut(console: Console, line: Line) -> None:
+    console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def _print_lacking(console: Console, report: Report) -> None:
+    lacking = report.lacking()
+    if not lacking:
+        return
+    print_title(console, "Not recorded")
+    for how, titles in lacking.items():
+        _print_words(console, Line(f"{', '.join(map(plain, titles))}: {plain(how, limit=400)}"))

@@ -1,0 +1,1 @@
+"""The checks: one problem each. The docstring of a rule is its page; its file is named after the problem."""

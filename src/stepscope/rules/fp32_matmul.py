@@ -1,0 +1,99 @@
+"""Matrices are multiplied in float32 on a device that has tensor cores for it.
+
+## What it finds
+Devices of compute capability 8.0 and later that are busy for 80 % of the step or more, and spend more than 10 % of it
+in kernels that multiply float32 matrices without tensor cores.
+
+## Why it costs time
+TF32 keeps the range of float32 and ten bits of its mantissa, and tensor cores multiply it up to eight times as fast.
+PyTorch leaves it off for matrix products unless asked.
+
+## What to do
+`torch.set_float32_matmul_precision("high")`, or mixed precision with bfloat16.
+
+## How the gain is predicted
+These kernels become 1.5 to 3 times as fast: from a third to two thirds of their time. The published peak of an A100
+rises eightfold (19.5 to 156 TFLOPS), but small matrices and memory keep real ones far below.
+
+## When it is wrong
+Where ten bits of mantissa are not enough: solvers, some losses, comparisons with a reference. If the matrices are
+small, memory or launches limit and little changes.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._fp32_matmul import fp32_matmul_kernels
+from stepscope.analyses._work import has_gpu
+from stepscope.analyses.bound import UTILISED
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
+from stepscope.core.intervals import spans, total, union
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.10  # of the step: a third of it, the low end of the gain, is about 3 %
+SAVED = (1 / 3, 2 / 3)  # of the kernels' time, if they become 1.5 or 3 times as fast
+WITH_TF32 = 8.0  # compute capability from which tensor cores multiply TF32
+
+
+def check(run: Run) -> Iterator[Finding]:
+    if not has_gpu(run):
+        return
+    busy = [row for row in device_idle(run) if row.utilisation >= UTILISED and _could_use_tf32(run, row)]
+    slow = [(_matmul(run, row), row) for row in busy]
+    slow = [found for found in slow if found[0] > MIN_SHARE * found[1].step]
+    if not slow:
+        return
+    time, worst = max(slow, key=lambda found: found[0] / found[1].step)
+    yield Finding(
+        title="Matrices are multiplied in float32 without tensor cores",
+        cause="configuration",
+        evidence=(
+            Evidence(label="float32 matrix kernels per step", value=time, unit="ns", source="kernels"),
+            Evidence(label="share of the step", value=time / worst.step, unit="ratio", source="kernels"),
+        ),
+        gain=Gain(
+            low_ns=int(SAVED[0] * time),
+            high_ns=int(SAVED[1] * time),
+            basis="published peaks of float32 and TF32, less what memory and small matrices keep",
+            confidence="table",
+        ),
+        advice=(
+            Advice(text="Let matrix products use TF32", code='torch.set_float32_matmul_precision("high")'),
+            Advice(text="Or compute in bfloat16", code='with torch.autocast("cuda", torch.bfloat16):\n    loss = ...'),
+        ),
+        ranks=tuple(found[1].rank for found in slow),
+    )
+
+
+def _matmul(run: Run, row: DeviceIdle) -> float:
+    own = (pl.col("rank") == row.rank) & (pl.col("device") == row.device)
+    return total(union(spans(fp32_matmul_kernels(run).filter(own & pl.col("fp32_matmul"))))) / row.steps
+
+
+def _could_use_tf32(run: Run, row: DeviceIdle) -> bool:
+    """True if the device has TF32 and the process did not switch it on; kernels tell where nothing else does."""
+    devices = run.optional("devices").filter((pl.col("rank") == row.rank) & (pl.col("device") == row.device))
+    capability = devices["capability"].cast(pl.Float64, strict=False).max()
+    precision = run.optional("processes").filter(pl.col("rank") == row.rank)["matmul_precision"].drop_nulls()
+    switched_on = precision.is_in(["high", "medium"]).any()
+    return isinstance(capability, float) and capability >= WITH_TF32 and not switched_on
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    synth.add("devices", device=0, name="A100", capability="8.0", sms=108)
+    multiply = 20 if fixed else 50
+    length = 50 + multiply
+    name = "ampere_sgemm_128x64_tf32_s1688_nn" if fixed else "ampere_sgemm_128x64_nn"
+    for step in range(4):
+        start = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        synth.kernel(start, start + 50, "softmax", blocks_per_sm=4.0)
+        synth.kernel(start + 50, start + length, name, blocks_per_sm=4.0)
+
+
+RULE = Rule(check=check, example=example)

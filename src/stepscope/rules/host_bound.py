@@ -1,0 +1,191 @@
+"""Host code holds the step up.
+
+## What it finds
+On a CPU: lines of the script's own that do something other than the model's work (sleeping, loops of pure Python,
+writing and flushing files, drawing, formatting) for more than 5 % of an average step. The lines are from samples; a
+line inside forward counts only if it calls what cannot be an operator, or if a traced window shows as much time
+between operators.
+
+On a GPU: a device that is idle for more than 20 % of the step, where more than 10 % of the step is explained neither
+by the wait for data nor by a blocking call: the host launches too slowly.
+
+## Why it costs time
+The CPU that prepares the next operator is busy with something else, and whatever computes the model has nothing to do.
+
+## What to do
+On a CPU: take the line out of the loop, do it every hundredth step, or give it to another thread or process. On a GPU:
+fewer and larger launches: `torch.compile(model)`, CUDA graphs (`mode="reduce-overhead"`), a larger batch.
+
+## How the gain is predicted
+For lines: their share of the samples times the mean step, as a 95 % interval, whose low end is cut by a quarter
+because a fix keeps a part of the cost. On a GPU: at most the unexplained idle time, at least half of it. Nothing else
+runs during either, so the step shrinks by as much, down to what input, device and communication need.
+
+## When it is wrong
+A trace with stacks, shapes or memory slows the host down by a fifth and more: from such a trace alone no host-bound
+verdict is given. Samples of a line that releases no lock while it computes arrive late and fall to the line after it.
+A line that waits for another process looks busy.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._host_lines import HostLines, host_lines
+from stepscope.analyses._settled import settled_steps
+from stepscope.analyses._work import has_gpu
+from stepscope.analyses.bound import LIMIT, UTILISED
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
+MIN_SAMPLES = 5  # fewer samples name no line
+MIN_TIME = 200_000  # ns per step, absolute: a handful of calls into torch take as long, and no user can remove those
+KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
+
+
+def check(run: Run) -> Iterator[Finding]:
+    if has_gpu(run):
+        yield from _idle(run)
+    else:
+        yield from _lines(run)
+
+
+def _lines(run: Run) -> Iterator[Finding]:
+    means = dict(settled_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
+    by_place: dict[tuple[str, str], list[HostLines]] = {}
+    for group in host_lines(run):
+        step = means.get(group.rank)
+        sure = group.samples >= MIN_SAMPLES and group.time >= MIN_TIME
+        if step and sure and group.time >= MIN_SHARE * step and group.low >= SURE_SHARE * step:
+            by_place.setdefault((group.places[0].file, group.places[0].symbol), []).append(group)
+    for groups in by_place.values():
+        worst = max(groups, key=lambda group: group.time)
+        yield _of_lines(worst, means[worst.rank], tuple(sorted(group.rank for group in groups)))
+
+
+def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
+    high = min(group.high, step)
+    return Finding(
+        title="A line of the script holds the step up",
+        cause="model" if "forward" in group.phases else "scheduling",  # the five kinds of cause know no "script"
+        evidence=(
+            Evidence(label="time per step", value=group.time, unit="ns", source="lines"),
+            Evidence(label="share of the step", value=group.time / step, unit="ratio", source="lines"),
+            Evidence(label="samples", value=group.samples, unit="count", source="lines"),
+        ),
+        gain=Gain(
+            low_ns=int(max(high / 2, KEPT * group.low)),
+            high_ns=int(high),
+            basis="samples of these lines, as a 95 % interval",
+            confidence="structural",
+        ),
+        advice=tuple(_advice(group)),
+        ranks=ranks,
+        where=group.places,
+    )
+
+
+def _advice(group: HostLines) -> Iterator[Advice]:
+    text = " ".join(place.text for place in group.places)
+    if "forward" in group.phases:
+        yield Advice(text="Replace Python over single values by operators on whole tensors, or take it out of the step")
+        return
+    if any(word in text for word in ("save(", "state_dict")):
+        yield Advice(text="Copy the state, and write it in a thread while training goes on", code=_SAVE)
+        return
+    if any(word in text for word in ("flush", "write", "print", "dump", "log", "savefig", "fsync")):
+        yield Advice(text="Write in every hundredth step only, and leave flushing to the system", code=_RARELY)
+        yield Advice(text="Or hand the writing to a thread", code=_THREAD)
+        return
+    yield Advice(text="Take the line out of the training loop, or run it in every hundredth step only", code=_RARELY)
+
+
+_RARELY = "if step % 100 == 0:\n    ...  # this line"
+_SAVE = """\
+saver = concurrent.futures.ThreadPoolExecutor(1)  # once
+state = copy.deepcopy(model.state_dict())  # quick: memory only
+saver.submit(torch.save, state, path)"""
+_THREAD = """\
+writer = concurrent.futures.ThreadPoolExecutor(1)  # once
+writer.submit(write, step, float(loss))  # in the loop"""
+
+
+def _idle(run: Run) -> Iterator[Finding]:
+    rows = device_idle(run)
+    slow = [row for row in rows if row.utilisation < UTILISED and row.host >= LIMIT * row.step]
+    if not slow:
+        return
+    if all(row.inflated for row in slow):
+        raise MissingData(
+            "trace whose host times can be trusted",
+            how="record one without stacks, shapes and memory: `stepscope run --trace 10:13 -- COMMAND`",
+        )
+    worst = max((row for row in slow if not row.inflated), key=lambda row: row.host / row.step)
+    yield Finding(
+        title="The device waits for the host to launch work",
+        cause="scheduling",
+        evidence=_idle_evidence(worst),
+        gain=Gain(
+            low_ns=int(worst.host / 2),
+            high_ns=int(worst.host),
+            basis="idle time of the device that neither data wait nor blocking calls explain",
+            confidence="structural",
+        ),
+        advice=_IDLE_ADVICE,
+        ranks=tuple(row.rank for row in slow if not row.inflated),
+        where=_places(run, worst.rank),
+    )
+
+
+def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
+    return (
+        Evidence(label="device busy", value=row.utilisation, unit="ratio", source="device-time"),
+        Evidence(label="idle without a cause, per step", value=row.host, unit="ns", source="device-time"),
+        Evidence(label="idle without a cause", value=row.host / row.step, unit="ratio", source="device-time"),
+    )
+
+
+def _places(run: Run, rank: int) -> tuple[Place, ...]:
+    """Lines of the script that surely do something else while the device is idle."""
+    try:
+        groups = [group for group in host_lines(run) if group.rank == rank and group.samples >= MIN_SAMPLES]
+    except MissingData:
+        return ()
+    return groups[0].places if groups else ()
+
+
+_IDLE_ADVICE = (
+    Advice(text="Launch less: compile the model into fewer, larger kernels", code="model = torch.compile(model)"),
+    Advice(
+        text="With constant shapes, replay the launches as one graph",
+        code='model = torch.compile(model, mode="reduce-overhead")',
+    ),
+    Advice(text="Give each launch more to do: a larger batch, as far as memory allows"),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    write = 0 if fixed else 40
+    length = 60 + write
+    for step in range(12):
+        start = step * length
+        synth.step(step, start, start + length, forward=25, backward=30, optimizer=5)
+        for tick in range(write // 10):
+            synth.sample(
+                step, start + 10 * tick, 10, "other", "/home/me/train.py", 51, function="main", text="log.flush()"
+            )
+        for tick in range(6):
+            synth.sample(
+                step, start + write + 10 * tick, 10, "backward", "/home/me/train.py", 40, function="main",
+                text="loss.backward()", call="torch/_tensor.py:600 backward", leaf="torch/autograd/graph.py:800 run",
+            )  # fmt: skip
+
+
+RULE = Rule(check=check, example=example)

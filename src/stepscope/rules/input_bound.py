@@ -1,0 +1,221 @@
+"""Training waits for the next batch.
+
+## What it finds
+Steps that spend more than 5 % of their time inside the training loader's `next()`; on a GPU only the part of it in
+which the device has no work. Of several ranks it names the one that waits longest: the others wait for it in backward,
+so the rank with the least backward is the culprit.
+
+## Why it costs time
+Nothing computes while the batch is not there. The time is spent in the data set's `__getitem__`, its transforms, the
+collate function, or in reading files; in the training process itself (`num_workers=0`) or in workers that cannot keep
+up.
+
+## What to do
+Start with as many workers as there are cores for each rank, up to 16. If all cores are busy, more workers win nothing:
+make the slowest line of the loading cheaper, work on whole batches, or store the data as the model needs it. Fetching
+a batch that takes less than 2 ms is not worth a worker, whose hand-over costs as much.
+
+## How the gain is predicted
+At most the wait: what remains is a step without it. At least half of it. The simple subtraction is wrong more often
+than right, because workers and the training process share cores: a cheaper transform also speeds up forward and
+backward, while more workers slow them down, so the low end is what is left when half of the loading still has to be
+paid on the cores that train.
+
+## When it is wrong
+A loader that is slow once, when its workers start, looks slow in a run of few steps; so does a cold page cache. A
+loader that is not torch's DataLoader, or that prefetches in its own thread, is not seen at all. If one process reads
+for several ranks, the rank that waits is not the one to mend.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.analyses._device_idle import device_idle
+from stepscope.analyses._loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
+from stepscope.analyses._settled import settled_steps
+from stepscope.analyses._work import has_gpu
+from stepscope.analyses.lines import lines
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: the reader ratio from which Paddle and torch_tb_profiler advise too
+ALIKE = 0.05  # of the step: ranks whose waits differ by less wait for the same reason
+HIDDEN = 0.5  # of the wait that a better loader may still have to pay for on the cores that train
+WORTH_A_WORKER = 2_000_000  # ns: handing a batch over from a worker costs 1 to 1.5 ms
+AT_START = 0.5  # of all waiting in the first step of an epoch: the start of the workers is the problem
+MIN_SAMPLES = 5  # fewer samples name no line
+MIN_OF_WAIT = 0.1  # of the wait: a line with less is beside the point
+LINES = 3
+IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
+_WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fastprogress)/"  # of a loader in its loop
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Mean wait, step and backward of a rank in ns, and the share of its waiting in first steps of epochs."""
+
+    rank: int
+    wait: float
+    step: float
+    backward: float
+    at_start: float
+
+
+def check(run: Run) -> Iterator[Finding]:
+    waits = _waits(run)
+    worst = max(waits, key=lambda row: row.wait / row.step)
+    if worst.wait <= MIN_SHARE * worst.step:
+        return
+    culprits = [row for row in waits if row.wait / row.step >= worst.wait / worst.step - ALIKE]
+    facts = loader_facts(run, worst.rank)
+    found = _lines(run, worst.rank)
+    yield Finding(
+        title="Training waits for the next batch",
+        cause="data-reading",
+        evidence=_evidence(worst, culprits, waits, facts),
+        gain=Gain(
+            low_ns=int(worst.wait * HIDDEN),
+            high_ns=int(worst.wait),
+            basis="the wait for the loader; the low end if workers and training compete for the cores",
+            confidence="structural",
+        ),
+        advice=tuple(_advice(worst, facts, found, gpu=has_gpu(run))),
+        ranks=tuple(sorted(row.rank for row in culprits)),
+        where=found or facts.places,
+    )
+
+
+def _waits(run: Run) -> list[_Wait]:
+    start = pl.col("data_wait").filter(pl.col("tags").list.contains("epoch-start").fill_null(False)).sum()
+    means = settled_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(
+        pl.col("data_wait", "duration", "backward").mean(), (start / pl.col("data_wait").sum()).alias("at_start")
+    )  # fmt: skip
+    if means.is_empty():
+        raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
+    exposed = _exposed(run)
+    return [
+        _Wait(rank, wait * exposed.get(rank, 1.0), step, backward, at_start or 0.0)
+        for rank, wait, step, backward, at_start in means.sort("rank").iter_rows()
+    ]
+
+
+def _exposed(run: Run) -> dict[int, float]:
+    """Share of the wait that leaves the device without work, where a trace tells."""
+    try:
+        return {row.rank: row.wait_exposed for row in device_idle(run) if row.wait_exposed is not None}
+    except MissingData:
+        return {}
+
+
+def _evidence(worst: _Wait, culprits: list[_Wait], waits: list[_Wait], facts: LoaderFacts) -> tuple[Evidence, ...]:
+    rows = [
+        Evidence(label="data wait per step", value=worst.wait, unit="ns", source="steady-steps"),
+        Evidence(label="share of the step", value=worst.wait / worst.step, unit="ratio", source="steady-steps"),
+    ]
+    if facts.described and facts.workers is not None:
+        rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
+    victims = [row for row in waits if row not in culprits]
+    if victims:
+        slack = sum(row.backward for row in victims) / len(victims)
+        rows += [
+            Evidence(label="backward of this rank", value=worst.backward, unit="ns", source="steady-steps"),
+            Evidence(label="backward of ranks that wait for it", value=slack, unit="ns", source="steady-steps"),
+        ]
+    return tuple(rows)
+
+
+def _lines(run: Run, rank: int) -> tuple[Place, ...]:
+    """Lines of the user's own that run inside next(), not the loop that calls it."""
+    try:
+        table = lines(run).filter((pl.col("rank") == rank) & (pl.col("phase") == "data_wait"))
+    except MissingData:
+        return ()
+    loops = pl.col("text").fill_null("").str.contains(r"^\s*(async )?for ") & pl.col("call").str.contains(_WRAPPERS)
+    inside = table.filter(~(pl.col("call").str.starts_with("torch/utils/data/") | loops).fill_null(False))
+    grouped = inside.group_by("file", "line", "function", maintain_order=True).agg(
+        pl.col("text").first(), pl.col("samples", "time").sum()
+    )
+    least = MIN_OF_WAIT * int(table["time"].sum())
+    named = grouped.filter(
+        (pl.col("samples") >= MIN_SAMPLES) & (pl.col("time") >= least) & pl.col("file").is_not_null()
+    )
+    rows = named.sort(["time", "file", "line"], descending=[True, False, False]).head(LINES).iter_rows(named=True)
+    return tuple(
+        Place(file=row["file"], line=row["line"], symbol=row["function"] or "", text=(row["text"] or "").strip())
+        for row in rows
+    )
+
+
+def _advice(worst: _Wait, facts: LoaderFacts, found: tuple[Place, ...], *, gpu: bool) -> Iterator[Advice]:
+    workers, suggested = facts.workers, facts.suggested
+    if worst.at_start >= AT_START and workers and not facts.persistent:
+        yield Advice(
+            text="Most of the waiting is in the first step of an epoch, when workers start: keep them",
+            code=f"DataLoader(..., num_workers={workers}, persistent_workers=True)",
+        )
+    if workers == 0 and worst.wait < WORTH_A_WORKER:
+        yield Advice(
+            text="A batch is fetched too quickly for a worker to pay: index whole batches instead of single samples",
+            code=_BATCHED,
+        )
+    elif suggested is None or workers is None or workers < suggested:
+        yield _more_workers(workers, suggested, gpu=gpu)
+    elif facts.busy is not None and facts.busy < IDLE and workers < MOST_WORKERS:
+        yield Advice(
+            text="Cores are idle, so the workers wait for files or for the network: more of them can wait at once"
+        )
+        yield _more_workers(workers, min(2 * workers, MOST_WORKERS), gpu=gpu)
+    else:
+        yield Advice(text="The workers already take all cores: make loading itself cheaper, more workers will not help")
+    if found:
+        yield Advice(
+            text="Make this line cheaper, do its work once before training, or do it for a whole batch at once"
+        )
+    elif facts.places and workers:
+        yield Advice(text="This code runs in the workers: time its parts, and move what can be done once out of it")
+
+
+def _more_workers(workers: int | None, suggested: int | None, *, gpu: bool) -> Advice:
+    options = f"num_workers={suggested or 4}, persistent_workers=True" + (", pin_memory=True" if gpu else "")
+    now = {None: "", 0: " (the training process loads every batch itself now)"}.get(
+        workers, f" (num_workers={workers} now)"
+    )
+    basis = "" if suggested else "; start with the number of cores divided by the number of ranks"
+    what = "Load batches in more worker processes" if workers else "Load batches in worker processes"
+    return Advice(text=f"{what}{now}{basis}", code=f"DataLoader(..., {options})")
+
+
+_BATCHED = """\
+sampler = BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)
+DataLoader(dataset, sampler=sampler, batch_size=None)  # dataset[[3, 1, 2]] returns one batch"""
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    wait = 0 if fixed else 30
+    synth.add(
+        "loaders", loader=0, train=True, dataset="Pictures", num_workers=0, batch_size=32, pin_memory=False,
+        persistent_workers=False,
+    )  # fmt: skip
+    length = 70 + wait
+    for step in range(10):
+        start = step * length
+        synth.step(step, start, start + length, data_wait=wait, forward=25, backward=40, optimizer=5, samples=32)
+        for tick in range(wait // 10):
+            synth.sample(
+                step, start + 10 * tick, 10, "data_wait", "/home/me/train.py", 12, function="__getitem__",
+                text="return self.transform(picture)",
+            )  # fmt: skip
+        for tick in range(7):
+            synth.sample(
+                step, start + wait + 10 * tick, 10, "backward", "/home/me/train.py", 40, function="main",
+                text="loss.backward()", call="torch/_tensor.py:600 backward", leaf="torch/autograd/graph.py:800 run",
+            )  # fmt: skip
+
+
+RULE = Rule(check=check, example=example)

@@ -1,0 +1,102 @@
+"""Kernels leave most of the device empty.
+
+## What it finds
+A device that is busy for 80 % of the step or more, with kernels of fewer blocks than it has multiprocessors; what these
+kernels leave empty is more than 5 % of the step.
+
+## Why it costs time
+A kernel of ten blocks on a device of a hundred multiprocessors leaves ninety of them empty, and takes as long as one
+ten times its size.
+
+## What to do
+Raise the batch, as far as memory allows; merge small kernels with `torch.compile`; run independent branches together.
+
+## How the gain is predicted
+High end: the time of these kernels times the part of the device that they leave empty, as if the same work filled the
+device. Low end: half of it. For the same number of samples; a larger batch makes the step itself longer.
+
+## When it is wrong
+If the host cannot launch faster, filling the device saves nothing; the rule is silent when the device is idle. Kernels
+on several streams may share the device, which the sum of single kernels does not show.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._fp32_matmul import fp32_matmul_kernels
+from stepscope.analyses._work import has_gpu
+from stepscope.analyses.bound import UTILISED
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
+from stepscope.core.intervals import spans, total, union
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+
+
+def check(run: Run) -> Iterator[Finding]:
+    if not has_gpu(run):
+        return
+    busy = [row for row in device_idle(run) if row.utilisation >= UTILISED]
+    slow = [(*_empty(run, row), row) for row in busy]
+    slow = [found for found in slow if found[0] > MIN_SHARE * found[3].step]
+    if not slow:
+        return
+    empty, time, occupancy, worst = max(slow, key=lambda found: found[0] / found[3].step)
+    rows = [
+        Evidence(label="small kernels per step", value=time, unit="ns", source="kernels"),
+        Evidence(label="share of the step", value=time / worst.step, unit="ratio", source="kernels"),
+        Evidence(label="multiprocessors they leave empty", value=empty / time, unit="ratio", source="kernels"),
+    ]
+    if occupancy is not None:
+        rows.append(Evidence(label="their occupancy", value=occupancy, unit="ratio", source="kernels"))
+    yield Finding(
+        title="Kernels are too small to fill the device",
+        cause="operator",
+        evidence=tuple(rows),
+        gain=Gain(
+            low_ns=int(empty / 2),
+            high_ns=int(empty),
+            basis="time of small kernels times the part of the device they leave empty",
+            confidence="structural",
+        ),
+        advice=(
+            Advice(text="Raise the batch, as far as memory allows"),
+            Advice(text="Merge small kernels", code="model = torch.compile(model)"),
+        ),
+        ranks=tuple(found[3].rank for found in slow),
+    )
+
+
+def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
+    """Empty device time of small kernels, their time (both ns per step), and their mean occupancy."""
+    own = (pl.col("rank") == row.rank) & (pl.col("device") == row.device)
+    kernels = fp32_matmul_kernels(run).filter(own & ~pl.col("fp32_matmul") & (pl.col("blocks_per_sm") < 1))
+    if kernels.is_empty():
+        return 0.0, 0.0, None
+    duration = pl.col("end") - pl.col("start")
+    sums = kernels.select(
+        ((1 - pl.col("blocks_per_sm")) * duration).sum().alias("empty"),
+        duration.sum().alias("time"),
+        (pl.col("occupancy") * duration).sum().alias("weighted"),
+        duration.filter(pl.col("occupancy").is_not_null()).sum().alias("known"),
+    ).row(0, named=True)
+    busy = total(union(spans(kernels)))  # kernels side by side leave the device empty once
+    scale = busy / row.steps / sums["time"] if sums["time"] else 0.0
+    return sums["empty"] * scale, sums["time"] * scale, sums["weighted"] / sums["known"] if sums["known"] else None
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    length = 65 if fixed else 100
+    for step in range(4):
+        start = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        synth.kernel(start, start + 50, blocks_per_sm=8.0, occupancy=0.6)
+        synth.kernel(start + 50, start + length, "small", blocks_per_sm=2.0 if fixed else 0.25, occupancy=0.1)
+
+
+RULE = Rule(check=check, example=example)

@@ -1,0 +1,142 @@
+"""Every so many steps, one takes far longer: a checkpoint, a validation, a report.
+
+## What it finds
+Steps at a regular distance whose time outside forward, backward and optimizer, or else in forward and optimizer,
+exceeds the median by at least half a step, where all of them together make more than 5 % of the training time. The
+line is one that runs in these steps and not in the others; steps in which a loader was used that does not train are
+named as validation.
+
+## Why it costs time
+Training stands still while the script writes, validates or draws. A median step does not show it, the mean does.
+
+## What to do
+Checkpoints: copy the state and write it in another process (`torch.distributed.checkpoint.async_save`) or thread, or
+save less often. Validation: less often, on a part of the data, with a larger batch, under `torch.inference_mode()`.
+Reports and figures: hand them to another process.
+
+## How the gain is predicted
+High end: the time above the median step, averaged over all steps; it is gone when the work leaves the loop. Low end:
+half of that, as when it is done half as often.
+
+## When it is wrong
+Steps whose length varies with the data (long sequences) may look like stalls for a while. A garbage collection in the
+middle of a step, a neighbour on the machine that wakes up every minute, or a file system that flushes produce regular
+long steps without any line.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from stepscope.analyses._settled import settled_steps
+from stepscope.analyses._stall_groups import StallGroup, stall_groups
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the mean step: a smaller gain drowns in the noise between two runs
+
+
+def check(run: Run) -> Iterator[Finding]:
+    means = settled_steps(run).group_by("rank").agg(pl.col("duration").mean(), pl.len())
+    per_rank = {rank: (step, count) for rank, step, count in means.iter_rows()}
+    same: dict[tuple[str, str, int], list[StallGroup]] = {}
+    for group in stall_groups(run):
+        step, count = per_rank.get(group.rank, (0.0, 0))
+        if group.certain and count and group.excess / count >= MIN_SHARE * step:
+            place = group.places[0] if group.places else None
+            same.setdefault((group.cause, place.file if place else "", place.line if place else 0), []).append(group)
+    for groups in same.values():
+        worst = max(groups, key=lambda group: group.excess / per_rank[group.rank][1])
+        yield _finding(worst, *per_rank[worst.rank], ranks=[group.rank for group in groups])
+
+
+def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]) -> Finding:
+    excess = group.excess / count
+    text = " ".join(place.text + place.symbol for place in group.places)
+    return Finding(
+        title=_title(group, text),
+        cause="scheduling",
+        evidence=(
+            Evidence(
+                label="time above the median, per long step",
+                value=group.excess / len(group.steps),
+                unit="ns",
+                source="stalls",
+            ),
+            Evidence(label="the same, per step of the run", value=excess, unit="ns", source="stalls"),
+            Evidence(label="share of the step", value=excess / step, unit="ratio", source="stalls"),
+            Evidence(label="long steps", value=len(group.steps), unit="count", source="stalls"),
+            Evidence(label="steps from one to the next", value=group.distance, unit="count", source="stalls"),
+        ),
+        gain=Gain(
+            low_ns=int(excess / 2),
+            high_ns=int(excess),
+            basis="time of the long steps above the median step",
+            confidence="structural",
+        ),
+        advice=tuple(_advice(group, text)),
+        ranks=tuple(sorted(ranks)),
+        where=group.places,
+    )
+
+
+def _title(group: StallGroup, text: str) -> str:
+    if group.cause == "evaluation":
+        return "Validation inside the training loop holds training up"
+    if _saves(text):
+        return "Training stops for a checkpoint every so many steps"
+    return "Training stops at regular intervals"
+
+
+def _advice(group: StallGroup, text: str) -> Iterator[Advice]:
+    if group.cause == "evaluation":
+        yield Advice(text="Validate less often, or on a part of the data")
+        yield Advice(text="Validate without building a graph, with a larger batch", code=_VALIDATE)
+    elif _saves(text):
+        yield Advice(text="Copy the state, and write it in a thread while training goes on", code=_SAVE)
+        yield Advice(text="Or save less often")
+    else:
+        yield Advice(text="Do this less often, or hand it to another process or thread", code=_THREAD)
+
+
+def _saves(text: str) -> bool:
+    return any(word in text for word in ("save(", "save_", "checkpoint", "ckpt", "state_dict"))
+
+
+_VALIDATE = """\
+model.eval()
+with torch.inference_mode():
+    for inputs, targets in validation_loader:  # DataLoader(..., batch_size=4 * batch_size)
+        ...
+model.train()"""
+_SAVE = """\
+saver = concurrent.futures.ThreadPoolExecutor(1)  # once
+state = copy.deepcopy(model.state_dict())  # quick: memory only
+saver.submit(torch.save, state, path)"""
+_THREAD = """\
+worker = concurrent.futures.ThreadPoolExecutor(1)  # once
+worker.submit(report, values)  # in the loop"""
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    clock = 0
+    for step in range(44):
+        stall = 200 if step % 10 == 9 and not fixed else 0
+        synth.step(step, clock, clock + 50 + stall, forward=20, backward=25, optimizer=5)
+        for tick in range(5):
+            synth.sample(
+                step, clock + 10 * tick, 10, "backward", "/home/me/train.py", 40, function="main",
+                text="loss.backward()", call="torch/_tensor.py:600 backward", leaf="torch/autograd/graph.py:800 run",
+            )  # fmt: skip
+        for tick in range(stall // 40):
+            synth.sample(
+                step, clock + 50 + 40 * tick, 40, "other", "/home/me/train.py", 44, function="main",
+                text="torch.save(model.state_dict(), path)", call="torch/serialization.py:900 save",
+            )  # fmt: skip
+        clock += 50 + stall
+
+
+RULE = Rule(check=check, example=example)

@@ -1,0 +1,68 @@
+"""Sections choose what a report shows: each module builds the blocks of one part from analyses and the diagnosis.
+
+A section that a run cannot fill raises MissingData when recording it would help, and returns no blocks when it would
+not (a job without a GPU has no kernels). The report gathers what is missing in one place.
+"""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from stepscope.core.report import Block, Cell, Table, Text, Value
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Unit
+
+__all__ = ["RANKS_SHOWN", "Columns", "excerpt", "has_device_work", "is_traced", "literal", "ranked"]
+
+RANKS_SHOWN = 8
+"""Ranks listed in a table of a report: one common machine; `stepscope show` prints them all."""
+
+Columns = tuple[tuple[str, Unit | None], ...]
+"""Headings of a table with their units."""
+
+_NAME_IN_PROSE = 160  # characters of a path that a sentence can carry
+
+
+def excerpt(
+    title: str, analysis: Analysis, frame: pl.DataFrame, headings: Mapping[str, str], *, limit: int, name: str
+) -> list[Block]:
+    """The first `limit` rows of an analysis' table under headings; units are those of the analysis.
+
+    `headings` maps columns to what stands above them, in order; a lone rank is left out. `name` is what
+    `stepscope show` calls the analysis.
+    """
+    units = {column.name: column.unit for column in analysis.columns}
+    shown = {column: heading for column, heading in headings.items() if column != "rank" or _several(frame["rank"])}
+    columns = tuple((heading, units.get(column)) for column, heading in shown.items())
+    blocks: list[Block] = [Table(title, columns, tuple(frame.select(list(shown)).head(limit).iter_rows()))]
+    if frame.height > limit:
+        blocks.append(Text(f"{{}} more: stepscope show {name} PATH", (Value(frame.height - limit, "count"),)))
+    return blocks
+
+
+def ranked(title: str, columns: Columns, rows: tuple[tuple[Cell, ...], ...]) -> Table:
+    """A table whose first column is the rank, which is left out if there is one rank only."""
+    if not _several(pl.Series([row[0] for row in rows])):
+        return Table(title, columns[1:], tuple(row[1:] for row in rows))
+    return Table(title, columns, rows)
+
+
+def is_traced(run: Run) -> bool:
+    """True if the run holds host or device events of a profiler."""
+    return not (run.optional("host").is_empty() and run.optional("device").is_empty())
+
+
+def has_device_work(run: Run) -> bool:
+    """True if anything ran on an accelerator, or the run names one."""
+    return not (run.optional("device").is_empty() and run.optional("devices").is_empty())
+
+
+def literal(name: str, limit: int = _NAME_IN_PROSE) -> str:
+    """A name as part of a Text block's template, where braces stand for values; one longer than `limit` is cut."""
+    if len(name) > limit:
+        name = name[: limit - 1] + "…"
+    return name.replace("{", "{{").replace("}", "}}")
+
+
+def _several(ranks: pl.Series) -> bool:
+    return ranks.n_unique() > 1

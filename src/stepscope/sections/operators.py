@@ -1,0 +1,23 @@
+"""The operators that take most of the traced steps: by device time where there is any, else by host time."""
+
+from stepscope.analyses.operators import operators
+from stepscope.core.report import Block, Section
+from stepscope.core.run import Run
+from stepscope.sections import excerpt
+
+__all__ = ["SECTION"]
+
+_SHOWN = 10
+_HOST = {"rank": "rank", "name": "operator", "calls": "calls", "host_self": "host self", "host_total": "host total"}
+_DEVICE = {"device_self": "device self", "device_total": "device total", "tensor_core_share": "Tensor Cores"}
+
+
+def build(run: Run) -> list[Block]:
+    table = operators(run)
+    on_device = bool((table["device_self"].fill_null(0) > 0).any())
+    table = table.sort("device_self" if on_device else "host_self", descending=True, nulls_last=True)
+    headings = {**_HOST, **_DEVICE} if on_device else _HOST
+    return excerpt("", operators, table, headings, limit=_SHOWN, name="operators")
+
+
+SECTION = Section(title="Operators", order=80, build=build)

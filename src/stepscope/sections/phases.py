@@ -1,0 +1,30 @@
+"""Time of each phase of a step on the CPU and, where there is one, on the GPU."""
+
+import polars as pl
+
+from stepscope.analyses.phases import phases
+from stepscope.core.report import Block, Section
+from stepscope.core.run import Run
+from stepscope.sections import RANKS_SHOWN, excerpt
+
+__all__ = ["SECTION"]
+
+_PHASES = 5  # rows of each rank
+_SPREAD = {"total": "total", "avg": "mean", "max": "max", "min": "min", "ratio": "share"}
+
+
+def build(run: Run) -> list[Block]:
+    table = phases(run)
+    blocks = _side("On the CPU", "cpu", table)
+    if table["gpu_total"].is_not_null().any():
+        blocks += _side("On the GPU", "gpu", table)
+    return blocks
+
+
+def _side(title: str, side: str, table: pl.DataFrame) -> list[Block]:
+    ids = {"rank": "rank", "phase": "phase", "calls": "calls"}
+    headings = {**ids, **{f"{side}_{name}": text for name, text in _SPREAD.items()}}
+    return excerpt(title, phases, table, headings, limit=RANKS_SHOWN * _PHASES, name="phases")
+
+
+SECTION = Section(title="Phases", order=50, build=build)

@@ -1,0 +1,31 @@
+"""The mean traced step, each moment charged to one of eight kinds of work: what runs on the device comes first."""
+
+import polars as pl
+
+from stepscope.analyses.step_breakdown import step_breakdown
+from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
+from stepscope.core.run import Run
+
+__all__ = ["SECTION"]
+
+_KINDS = {
+    "kernel": "kernels",
+    "memcpy": "copies",
+    "memset": "sets",
+    "communication": "communication",
+    "runtime": "runtime calls",
+    "dataloader": "data wait",
+    "cpu_exec": "CPU work",
+    "other": "other",
+}
+
+
+def build(run: Run) -> list[Block]:
+    table = step_breakdown(run)
+    means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
+    parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
+    steps = Text("Mean of {} traced steps; true step times are those of the summary.", (Value(table.height, "count"),))
+    return [Bars("One traced step, mean", "ns", parts), steps]
+
+
+SECTION = Section(title="Step breakdown", order=60, build=build)

@@ -1,0 +1,20 @@
+"""What could not be checked, and how to record what it takes; rules that lack the same thing share a row."""
+
+from stepscope.core.report import Block, Section, Table
+from stepscope.core.run import Run
+from stepscope.diagnose import diagnose
+
+__all__ = ["SECTION"]
+
+
+def build(run: Run) -> list[Block]:
+    by_need: dict[tuple[str, str], list[str]] = {}
+    for unchecked in diagnose(run).unchecked:
+        by_need.setdefault((unchecked.missing, unchecked.how), []).append(unchecked.rule)
+    if not by_need:
+        return []
+    rows = tuple((", ".join(rules), missing, how) for (missing, how), rules in by_need.items())
+    return [Table("", (("rules", None), ("lack", None), ("how to record it", None)), rows)]
+
+
+SECTION = Section(title="Not checked", order=30, build=build)

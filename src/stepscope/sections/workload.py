@@ -1,0 +1,181 @@
+"""Three questions about the run at hand: what the workload does, where its code executes, where its data lives."""
+
+import polars as pl
+
+from stepscope.analyses.bound import bound
+from stepscope.analyses.operators import operators
+from stepscope.analyses.steady_steps import steady_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Block, Section, Text, Value
+from stepscope.core.run import Run
+from stepscope.core.schema import Unit
+from stepscope.sections import has_device_work, literal
+
+__all__ = ["SECTION"]
+
+_HEAVIEST = 3  # operators that are named
+_SHARES = {
+    "device": "computing",
+    "input": "waiting for data",
+    "host": "Python, files and launching",
+    "communication": "waiting for other ranks",
+    "memory": "copying",
+}
+_COPIES = {"HtoD": "from host to device", "DtoH": "from device to host", "DtoD": "within devices"}
+
+
+class _Prose:
+    """Sentences with values, joined into one Text block."""
+
+    def __init__(self, lead: str) -> None:
+        self._lead = lead
+        self._sentences: list[str] = []
+        self._values: list[Value] = []
+
+    def say(self, sentence: str, *values: tuple[float | None, Unit | None]) -> None:
+        """Add a sentence, unless one of its values is unknown."""
+        known = [Value(value, unit) for value, unit in values if value is not None]
+        if len(known) == len(values):
+            self._sentences.append(sentence)
+            self._values += known
+
+    def blocks(self) -> list[Block]:
+        """One Text, or nothing when nothing is known."""
+        return [Text(f"{self._lead} {' '.join(self._sentences)}", tuple(self._values))] if self._sentences else []
+
+
+def build(run: Run) -> list[Block]:
+    blocks = [*_does(run), *_executes(run), *_lives(run)]
+    if not blocks:
+        raise MissingData("description of the job", how="run it with `stepscope run -- COMMAND`")
+    return blocks
+
+
+def _does(run: Run) -> list[Block]:
+    prose = _Prose("What the workload does:")
+    for name, parameters, elements in run.optional("optimizers").select("name", "parameters", "elements").unique(
+        maintain_order=True
+    ).iter_rows():  # fmt: skip
+        sizes: tuple[tuple[float | None, Unit | None], ...] = ((elements, "count"), (parameters, "count"))
+        prose.say(f"{literal(name or 'an optimizer')} trains {{}} parameters in {{}} tensors.", *sizes)
+    try:
+        steady = steady_steps(run)
+    except MissingData:
+        steady = None
+    if steady is not None:
+        _say_batches(prose, steady)
+    heaviest = ", ".join(map(literal, _heaviest(run)))
+    if heaviest:
+        prose.say(f"The operators that take most time: {heaviest}.")
+    return prose.blocks()
+
+
+def _say_batches(prose: _Prose, steady: pl.DataFrame) -> None:
+    samples, batches, duration = steady.select(pl.col("samples", "micro_batches", "duration").mean()).row(0)
+    if batches is not None and batches > 1:
+        prose.say("A step takes {} samples in {} backward passes.", (samples, "count"), (batches, "count"))
+    else:
+        prose.say("A step takes {} samples.", (samples, "count"))
+    if samples and duration:
+        prose.say("Each rank trains on {} samples a second.", (samples / duration * 1e9, "count"))
+
+
+def _heaviest(run: Run) -> list[str]:
+    """Names of the operators with the most self time, on the device if there is one."""
+    try:
+        table = operators(run)
+    except MissingData:
+        return []
+    by = "device_self" if (table["device_self"].fill_null(0) > 0).any() else "host_self"
+    return (
+        table.sort(by, descending=True, nulls_last=True)["name"].unique(maintain_order=True).head(_HEAVIEST).to_list()
+    )
+
+
+def _executes(run: Run) -> list[Block]:
+    prose = _Prose("Where its code executes:")
+    processes, devices = run.optional("processes"), run.optional("devices")
+    if not processes.is_empty():
+        hosts = ", ".join(literal(host) for host in processes["host"].drop_nulls().unique().sort())
+        ranks = processes["rank"].n_unique()
+        where = f" on {hosts}" if hosts else ""
+        if ranks == 1:
+            prose.say(f"One process{where}.")
+        else:
+            prose.say(f"{{}} ranks{where}.", (ranks, "count"))
+        threads = processes["threads"].drop_nulls().max()
+        if threads == 1:
+            prose.say("Operators on the CPU use one thread.")
+        else:
+            prose.say("Operators on the CPU use {} threads.", (threads, "count"))  # type: ignore[arg-type]
+    workers = run.optional("loaders").filter(pl.col("train").fill_null(False))["num_workers"].max()
+    if workers == 0:
+        prose.say("The training process itself loads the batches: no loader workers.")
+    elif workers == 1:
+        prose.say("One worker process a rank loads the batches.")
+    elif workers is not None:
+        prose.say("{} worker processes a rank load the batches.", (workers, "count"))  # type: ignore[arg-type]
+    for name, count in (
+        devices.with_columns(pl.col("name").fill_null("unnamed"))
+        .group_by("name", maintain_order=True)
+        .len()
+        .iter_rows()
+    ):
+        prose.say(f"{{}} × {literal(name)}.", (count, "count"))
+    if devices.is_empty() and run.optional("device").is_empty() and not processes.is_empty():
+        prose.say("No work on an accelerator was seen.")
+    _say_shares(prose, run)
+    return prose.blocks()
+
+
+def _say_shares(prose: _Prose, run: Run) -> None:
+    """What a step consists of; shares that are unknown or nothing are left out."""
+    try:
+        means = bound(run).select(pl.col(list(_SHARES)).mean()).row(0, named=True)
+    except MissingData:
+        return
+    known = {words: means[name] for name, words in _SHARES.items() if means[name]}
+    if known:
+        shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
+        prose.say(f"A step is {', '.join(f'{{}} {words}' for words in known)}.", *shares)
+
+
+def _lives(run: Run) -> list[Block]:
+    prose = _Prose("Where its data lives:")
+    train = run.optional("loaders").filter(pl.col("train").fill_null(False)).unique("dataset", maintain_order=True)
+    for row in train.iter_rows(named=True):
+        place = f" ({literal(row['dataset_file'])}:{row['dataset_line']})" if row["dataset_file"] else ""
+        pinned = {True: "pinned", False: "pageable"}.get(row["pin_memory"])
+        memory = f"; batches wait in {pinned} host memory" if pinned and has_device_work(run) else ""
+        prose.say(f"Samples come from {literal(row['dataset'] or 'a data set')}{place}{memory}.")
+    for label, size, steps in _copied(run):
+        prose.say(f"{{}} a traced step are copied {label}.", (size / steps if steps else None, "bytes"))
+    for what, peak in _peaks(run):
+        prose.say(f"{literal(what[:1].upper() + what[1:])} reached {{}}.", (peak, "bytes"))
+    return prose.blocks()
+
+
+def _copied(run: Run) -> list[tuple[str, int, int]]:
+    """Direction, bytes and traced steps of the copies on devices."""
+    copies = run.optional("device").filter((pl.col("kind") == "memcpy") & pl.col("bytes").is_not_null())
+    if copies.is_empty():
+        return []
+    try:
+        recorded = steady_steps(run)
+    except MissingData:
+        return []
+    traced = recorded.filter(pl.col("clock") == "kineto").height
+    sizes = [
+        (label, int(copies.filter(pl.col("name").str.contains(direction, literal=True))["bytes"].sum()), traced)
+        for direction, label in _COPIES.items()
+    ]
+    return [row for row in sizes if row[1]]
+
+
+def _peaks(run: Run) -> list[tuple[str, float]]:
+    """The largest sample of each memory that was watched."""
+    memory = run.optional("system").filter(pl.col("unit") == "bytes")
+    return list(memory.group_by("what", maintain_order=True).agg(pl.col("value").max()).iter_rows())
+
+
+SECTION = Section(title="The workload", order=20, build=build)

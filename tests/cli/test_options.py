@@ -1,0 +1,77 @@
+"""What the options of `stepscope run` ask the probe to record, and what is refused before the job starts."""
+
+import pytest
+
+from stepscope.cli._options import RunOptions, recording
+from stepscope.core.errors import BadInput
+
+
+def schedule(skip_first: int = 0, wait: int = 10, warmup: int = 1, active: int = 3, repeat: int = 1) -> dict[str, int]:
+    return {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
+
+
+def test_by_default_three_early_steps_and_the_lines() -> None:
+    assert recording(RunOptions()) == {
+        "trace": schedule(),
+        "with": [],
+        "activities": None,
+        "lines_hz": 25,
+        "trace_seconds": 10,
+        "trace_events": 400_000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "expected"),
+    [
+        (RunOptions(trace="auto"), "trace", schedule()),
+        (RunOptions(trace="none"), "trace", None),
+        (RunOptions(trace="100:110"), "trace", schedule(wait=99, active=10)),
+        (RunOptions(trace="1:2"), "trace", schedule(wait=0, active=1)),
+        (RunOptions(schedule="wait=5, active=2"), "trace", schedule(wait=5, active=2)),
+        (RunOptions(schedule="skip_first=7,repeat=0,warmup=0"), "trace", schedule(skip_first=7, repeat=0, warmup=0)),
+        (RunOptions(extras="stacks,shapes"), "with", ["shapes", "stacks"]),
+        (RunOptions(extras="flops,flops"), "with", ["flops"]),
+        (RunOptions(activities="cpu"), "activities", ["cpu"]),
+        (RunOptions(lines="none"), "lines_hz", 0),
+        (RunOptions(lines="50"), "lines_hz", 50),
+    ],
+)
+def test_an_option_is_understood(options: RunOptions, key: str, expected: object) -> None:
+    assert recording(options)[key] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (RunOptions(trace="100"), "--trace: '100' is neither auto, none nor a range of steps\nwrite --trace 100:110"),
+        (RunOptions(trace="-1:4"), "is neither auto, none nor a range"),
+        (RunOptions(trace="0:4"), "step 0 cannot be traced"),
+        (RunOptions(trace="9:9"), "9:9 holds no step: the second number is not traced\nwrite --trace 9:12"),
+        (RunOptions(trace="9:3"), "9:3 holds no step"),
+        (RunOptions(trace="1:9", schedule="wait=1"), "--schedule: cannot be given together with --trace"),
+        (RunOptions(schedule="wait"), "'wait' is not NAME=NUMBER"),
+        (RunOptions(schedule="wait=x"), "'wait=x' is not NAME=NUMBER"),
+        (RunOptions(schedule="wait=-1"), "is not NAME=NUMBER"),
+        (RunOptions(schedule=""), "'' is not NAME=NUMBER"),
+        (RunOptions(schedule="activ=1"), "there is no 'activ', did you mean active?"),
+        (RunOptions(schedule="wait=1,wait=2"), "wait is given twice"),
+        (RunOptions(schedule="active=0"), "active=0 records no step"),
+        (RunOptions(extras="stack"), "there is no 'stack', did you mean stacks?"),
+        (RunOptions(extras=","), "--with: names nothing"),
+        (
+            RunOptions(trace="none", extras="shapes"),
+            "--with: describes the traced window, and --trace none asks for none",
+        ),
+        (RunOptions(trace="none", activities="cpu"), "--activities: describes the traced window"),
+        (RunOptions(activities="gpu"), "there is no 'gpu'"),
+        (RunOptions(lines="0"), "'0' is neither none nor a number"),
+        (RunOptions(lines="1000"), "from 1 to 200"),
+        (RunOptions(lines="²"), "is neither none nor a number"),
+    ],
+)
+def test_a_mistake_is_told(options: RunOptions, message: str) -> None:
+    with pytest.raises(BadInput) as error:
+        recording(options)
+    assert message in str(error.value)
+    assert "stepscope run --help" in str(error.value)

@@ -1,0 +1,130 @@
+"""Runs real jobs under the launcher and reads what they recorded, without the analyser."""
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from stepscope.collect.launch import Exit, launch
+
+from .fake_job import Job, Optimizer, Source
+
+HEADER = struct.Struct("<16sIIqq24x")
+RECORD = struct.Struct("<qqqqqqqqqqiI")
+
+
+class Step(NamedTuple):
+    """One record of steps.bin, in the order of the file."""
+
+    step: int
+    start: int
+    end: int
+    data_wait: int
+    forward: int
+    backward: int
+    optimizer: int
+    evaluation_wait: int
+    gc: int
+    samples: int
+    micro_batches: int
+    flags: int
+
+    @property
+    def duration(self) -> int:
+        return self.end - self.start
+
+    @property
+    def other(self) -> int:
+        return self.duration - max(0, self.data_wait) - self.forward - self.backward - self.optimizer
+
+
+@dataclass(frozen=True)
+class Process:
+    """The folder of one process that trained."""
+
+    folder: Path
+    facts: list[dict[str, Any]]
+    notes: list[dict[str, Any]]
+    process: dict[str, Any]
+    steps: list[Step]
+
+    def fact(self, kind: str) -> dict[str, Any]:
+        """The only fact of this kind."""
+        (found,) = [fact for fact in self.facts if fact["kind"] == kind]
+        return found
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run directory, and how the job ended."""
+
+    folder: Path
+    end: Exit
+    processes: list[Process]
+
+    @property
+    def only(self) -> Process:
+        """The process of a job with one."""
+        (process,) = self.processes
+        return process
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSON-lines file; blanks are no rows."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def steps_of(path: Path) -> list[Step]:
+    """All whole records of a steps.bin."""
+    content = path.read_bytes()
+    magic, header_size, record_size, _, _ = HEADER.unpack_from(content)
+    assert (magic, header_size, record_size) == (b"STEPSCOPE-STEPS1", HEADER.size, RECORD.size)
+    whole = (len(content) - header_size) // record_size
+    return [Step(*RECORD.unpack_from(content, header_size + index * record_size)) for index in range(whole)]
+
+
+def read_recording(folder: Path, end: Exit) -> Recording:
+    """Everything in a run directory that the probe wrote."""
+    processes = [
+        Process(
+            folder=rank,
+            facts=lines_of(rank / "facts.jsonl"),
+            notes=lines_of(rank / "notes.jsonl"),
+            process=json.loads((rank / "process.json").read_text(encoding="utf-8")),
+            steps=steps_of(rank / "steps.bin"),
+        )
+        for rank in sorted(folder.glob("rank-*"))
+    ]
+    return Recording(folder, end, processes)
+
+
+@pytest.fixture(scope="session")
+def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]:
+    """record(command) runs it under the launcher, without trace and lines, and reads the run directory."""
+
+    def run(command: list[str]) -> Recording:
+        folder = tmp_path_factory.mktemp("run") / "out"
+        end = launch(command, str(folder), {"trace": None, "lines_hz": 0})
+        return read_recording(folder, end)
+
+    return run
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job()
+
+
+@pytest.fixture
+def trained() -> tuple[Job, Source, Optimizer]:
+    """A job that has made its first step."""
+    job, optimizer = Job(), Optimizer()
+    source = job.loader()
+    job.train(source, optimizer)
+    return job, source, optimizer

@@ -1,0 +1,133 @@
+"""The files of one process: what a reader finds after any kind of end."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from stepscope.collect.recorder import HEADER_SIZE, NOTES_SIZE, BinaryFile, Recorder, append_line, leave_note
+
+from .conftest import HEADER, lines_of
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    made = Recorder(str(tmp_path / "rank-00000.pid-1"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 kB."""
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "stepscope-test", str(mounted)]
+    if os.getuid() != 0 or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield mounted
+    subprocess.run(["umount", str(mounted)], check=True)
+
+
+def fill(disk: Path) -> None:
+    with open(disk / "ballast", "wb", buffering=0) as ballast:
+        try:
+            while True:
+                ballast.write(b"x" * 4096)
+        except OSError:
+            return
+
+
+def write_forever(file: BinaryFile) -> None:
+    while True:
+        file.write(b"y" * 88)
+
+
+def test_a_binary_file_has_its_header_and_every_record_at_once(recorder: Recorder) -> None:
+    file = recorder.open_binary("steps.bin", b"STEPSCOPE-STEPS1", 4)
+    file.write(b"abcd")
+    file.write(b"efgh")
+    content = (Path(recorder.directory) / "steps.bin").read_bytes()
+    assert HEADER.unpack_from(content) == (
+        b"STEPSCOPE-STEPS1", HEADER_SIZE, 4, recorder.epoch_ns, recorder.monotonic_ns,
+    )  # fmt: skip
+    assert content[HEADER_SIZE:] == b"abcdefgh"
+
+
+def test_both_clocks_are_read_together(recorder: Recorder) -> None:
+    import time
+
+    drift = (time.time_ns() - recorder.epoch_ns) - (time.monotonic_ns() - recorder.monotonic_ns)
+    assert abs(drift) < 5_000_000
+
+
+def test_lines_are_whole_and_in_order(recorder: Recorder) -> None:
+    recorder.append("facts.jsonl", {"kind": "a"})
+    recorder.append("facts.jsonl", {"kind": "b", "path": Path("/x")})
+    assert lines_of(Path(recorder.directory) / "facts.jsonl") == [{"kind": "a"}, {"kind": "b", "path": "/x"}]
+
+
+def test_a_file_written_whole_replaces_the_old_one(recorder: Recorder) -> None:
+    recorder.write_json("process.json", {"rank": 0})
+    recorder.write_json("process.json", {"rank": 1})
+    folder = Path(recorder.directory)
+    assert json.loads((folder / "process.json").read_text()) == {"rank": 1}
+    assert sorted(path.name for path in folder.iterdir()) == ["notes.jsonl", "process.json"]
+
+
+def test_notes_lie_in_blanks_that_were_there_before(recorder: Recorder) -> None:
+    notes = Path(recorder.directory) / "notes.jsonl"
+    assert (notes.stat().st_size, notes.read_text().strip()) == (NOTES_SIZE, "")
+    recorder.note("lines", ValueError("no frames"))
+    recorder.note("trace", "x" * 10_000)
+    assert notes.stat().st_size == NOTES_SIZE
+    assert [(row["what"], row["why"][:20]) for row in lines_of(notes)] == [
+        ("lines", "ValueError: no frame"),
+        ("trace", "x" * 20),
+    ]
+
+
+def test_a_note_never_raises(recorder: Recorder) -> None:
+    recorder.close()
+    recorder.note("steps", "after the end")
+    leave_note("/nowhere/at/all", "steps", "no folder")
+
+
+def test_nothing_is_written_after_close(recorder: Recorder) -> None:
+    file = recorder.open_binary("steps.bin", b"STEPSCOPE-STEPS1", 4)
+    recorder.close()
+    recorder.close()
+    writes: list[Callable[[], None]] = [lambda: file.write(b"abcd"), lambda: recorder.append("facts.jsonl", {})]
+    for write in writes:
+        with pytest.raises(ValueError, match="closed"):
+            write()
+
+
+def test_a_full_disk_still_takes_notes_and_keeps_whole_records(small_disk: Path) -> None:
+    recorder = Recorder(str(small_disk / "rank-00000.pid-1"))
+    steps = recorder.open_binary("steps.bin", b"STEPSCOPE-STEPS1", 88)
+    fill(small_disk)
+    with pytest.raises(OSError, match="No space") as failure:
+        write_forever(steps)
+    recorder.note("steps", failure.value)
+    recorder.close()
+    assert [row["what"] for row in lines_of(Path(recorder.directory) / "notes.jsonl")] == ["steps"]
+
+
+def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "processes.jsonl"
+    children = []
+    for number in range(4):
+        child = os.fork()
+        if child == 0:
+            try:
+                for _ in range(200):
+                    append_line(str(path), {"number": number, "text": "z" * 300})
+            finally:
+                os._exit(0)
+        children.append(child)
+    assert all(os.waitpid(child, 0)[1] == 0 for child in children)
+    assert sorted(row["number"] for row in lines_of(path)) == sorted(list(range(4)) * 200)

@@ -1,0 +1,374 @@
+"""The traced window on real training with the real profiler; each test is one job in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+JOB = """
+import json, os, sys, time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from stepscope.collect.clock import State
+from stepscope.collect.recorder import Recorder
+from stepscope.collect.window import Window
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.randn(800, 3, 8, 8), torch.randint(0, 10, (800,))), batch_size=8)
+small = torch.randn(4, requires_grad=True)
+
+state, recorder, flags = State(), Recorder(os.environ["OUT"]), {}
+
+def window(schedule, **options):
+    made = Window({"trace": schedule, **options}, recorder, state)
+    flags[0] = 0
+    return made
+
+def train(window, steps, before=lambda step: None, operators=0):
+    step = 0
+    for images, labels in loader:
+        if flags[step]:
+            flags[step] |= window.edge()
+        before(step)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        tiny = small
+        for _ in range(operators):
+            tiny = tiny * 1.0
+        if flags[step]:
+            flags[step] |= window.edge()
+        (loss + 0 * tiny.sum()).backward()
+        optimizer.step()
+        state.step = step + 1
+        flags[step + 1] = window.boundary(step)
+        step += 1
+        if step == steps:
+            return
+
+SCHEDULE = {"skip_first": 0, "wait": 3, "warmup": 1, "active": 3, "repeat": 1}
+"""
+
+END = """
+print(json.dumps({"flags": flags, "live": window.live}))
+"""
+
+
+def run_job(tmp_path: Path, script: str, expect: int = 0) -> dict[str, Any]:
+    """Run JOB and `script`; gives its last line, its stderr, the windows and the notes."""
+    environment = {**os.environ, "OUT": str(tmp_path / "rank"), "PYTHONPATH": str(SOURCE), "PYTHONWARNINGS": "ignore"}
+    job = subprocess.run(
+        [sys.executable, "-c", JOB + textwrap.dedent(script) + END],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert job.returncode == expect, job.stderr
+    lines = job.stdout.splitlines()
+    result = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
+    return {
+        **result,
+        "stdout": lines,
+        "stderr": job.stderr,
+        "windows": rows(tmp_path / "rank" / "windows.jsonl"),
+        "notes": rows(tmp_path / "rank" / "notes.jsonl"),
+        "directory": tmp_path / "rank",
+    }
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    return [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
+
+
+def within(outer: dict[str, Any], inner: dict[str, Any]) -> bool:
+    return bool(outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"])
+
+
+def outcome(job: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [(row["status"], row["first_step"], row["last_step"], row["trace"]) for row in job["windows"]]
+
+
+def test_every_traced_step_is_whole(tmp_path: Path) -> None:
+    job = run_job(tmp_path, "window = window(SCHEDULE); train(window, 10); window.close()")
+    assert outcome(job) == [("recorded", 4, 6, "window-000.pt.trace.json")]
+    assert job["windows"][0]["reason"] is None
+    assert job["windows"][0]["options"]["activities"] == ["cpu"]
+    assert all(job["windows"][0][cost] > 0 for cost in ("start_cost_ns", "stop_cost_ns", "export_cost_ns"))
+    # 2 = look, 3 = warm-up, 4 first traced, 7 after the export
+    assert job["flags"] == {
+        "0": 0, "1": 0, "2": 2, "3": 2, "4": 3, "5": 1, "6": 1, "7": 2, "8": 0, "9": 0, "10": 0,
+    }  # fmt: skip
+    assert not job["live"]
+    assert job["stderr"] == ""
+    assert job["notes"] == []
+
+    trace = events(job["directory"] / "window-000.pt.trace.json")
+    steps = sorted(
+        (event for event in trace if event["name"].startswith("ProfilerStep")), key=lambda event: event["ts"]
+    )
+    assert [step["name"] for step in steps] == ["ProfilerStep#4", "ProfilerStep#5", "ProfilerStep#6"]
+    for step in steps:
+        inside = [event["name"] for event in trace if within(step, event)]
+        assert inside.count("Optimizer.step#SGD.step") == 1
+        assert inside.count("Optimizer.zero_grad#SGD.zero_grad") == 1
+        assert inside.count("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__") == 1
+        assert inside.count("aten::conv2d") == 1
+        assert inside.count("aten::cross_entropy_loss") == 1
+        assert any("ConvolutionBackward0" in name for name in inside)
+    assert sum(event["name"] == "Optimizer.step#SGD.step" for event in trace) == 3
+
+
+def test_options_reach_the_profiler(tmp_path: Path) -> None:
+    job = run_job(
+        tmp_path,
+        "window = window(SCHEDULE, **{'with': ['shapes', 'memory', 'stacks', 'flops', 'modules']}); train(window, 10)",
+    )
+    text = (job["directory"] / "window-000.pt.trace.json").read_text()
+    trace = json.loads(text)
+    for key in ("with_stack", "record_shapes", "profile_memory", "with_modules", "with_flops"):
+        assert trace[key] == 1
+    assert any("Input Dims" in event.get("args", {}) for event in trace["traceEvents"])
+    assert any(event.get("cat") == "python_function" for event in trace["traceEvents"])
+    assert any(event["name"] == "[memory]" for event in trace["traceEvents"])
+    # torch itself says this once with profile_memory, through no door that could be shut in a running process
+    assert "Memory block of unknown size" in job["stderr"]
+    assert len(job["stderr"].splitlines()) == 1
+
+
+def test_windows_repeat(tmp_path: Path) -> None:
+    schedule = {"skip_first": 1, "wait": 2, "warmup": 1, "active": 2, "repeat": 3}
+    job = run_job(tmp_path, f"window = window({schedule}); train(window, 20); window.close()")
+    assert outcome(job) == [
+        ("recorded", 4, 5, "window-000.pt.trace.json"),
+        ("recorded", 9, 10, "window-001.pt.trace.json"),
+        ("recorded", 14, 15, "window-002.pt.trace.json"),
+    ]
+    names = {event["name"] for event in events(job["directory"] / "window-002.pt.trace.json")}
+    assert {name for name in names if name.startswith("ProfilerStep")} == {"ProfilerStep#14", "ProfilerStep#15"}
+    assert job["stderr"] == ""
+
+
+def test_step_zero_cannot_be_traced_so_step_one_is(tmp_path: Path) -> None:
+    schedule = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 2, "repeat": 1}
+    job = run_job(tmp_path, f"window = window({schedule}); train(window, 6); window.close()")
+    assert outcome(job) == [("recorded", 1, 2, "window-000.pt.trace.json")]
+
+
+def test_a_step_with_too_many_events_is_never_recorded(tmp_path: Path) -> None:
+    job = run_job(
+        tmp_path, "window = window(SCHEDULE, trace_events=20_000); train(window, 8, operators=3000); window.close()"
+    )
+    assert outcome(job) == [("abandoned", 4, 6, None)]
+    assert "a step holds about " in job["windows"][0]["reason"]
+    assert job["windows"][0]["step_events"] == pytest.approx(12 * 3000, rel=0.1)
+    assert "trace_events" in job["notes"][0]["why"]
+    assert not list(job["directory"].glob("*.json"))
+
+
+def test_as_many_steps_as_the_events_allow(tmp_path: Path) -> None:
+    job = run_job(
+        tmp_path, "window = window(SCHEDULE, trace_events=90_000); train(window, 8, operators=3000); window.close()"
+    )
+    assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
+    assert job["windows"][0]["reason"].startswith("2 of 3 steps: a step holds about ")
+
+
+def test_a_look_at_an_endless_step_is_cut_inside_the_forward(tmp_path: Path) -> None:
+    script = """
+    window = window(SCHEDULE)
+    def longer(step):
+        if step == 2:
+            with torch.no_grad():
+                for index in range(1_500_000):
+                    small * 1.0
+                    if not window.active:
+                        break
+            print("cut at", index)
+    train(window, 6, before=longer)
+    window.close()
+    """
+    job = run_job(tmp_path, script)
+    assert 10_000 < int(job["stdout"][0].split()[-1]) < 1_000_000
+    assert outcome(job)[0][:3] in {("abandoned", 4, 6), ("recorded", 4, 4), ("recorded", 4, 5), ("abandoned", 4, 5)}
+
+
+def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(tmp_path: Path) -> None:
+    script = """
+    window = window(SCHEDULE, trace_seconds=0.3)
+    def longer(step):
+        if step == 5:
+            begin = time.monotonic()
+            while time.monotonic() - begin < 20 and window.active:
+                small * 1.0
+            print("cut", window.active)
+    train(window, 9, before=longer)
+    window.close()
+    """
+    job = run_job(tmp_path, script)
+    assert job["stdout"][0] == "cut False"
+    assert outcome(job) == [("recorded", 4, 4, "window-000.pt.trace.json")]
+    assert job["windows"][0]["reason"].startswith("1 of 3 steps: cut in step 5, it took longer than")
+    assert job["flags"]["5"] & 2
+    assert job["flags"]["6"] == 0
+
+
+def test_nothing_is_kept_of_a_first_step_that_never_ends(tmp_path: Path) -> None:
+    script = """
+    window = window(SCHEDULE, trace_seconds=0.2)
+    train(window, 9, before=lambda step: time.sleep(0.5) if step == 4 else None)
+    window.close()
+    """
+    job = run_job(tmp_path, script)
+    assert outcome(job) == [("abandoned", 4, 3, None)]
+
+
+def test_a_profiler_of_the_script_made_before_makes_the_window_stand_back(tmp_path: Path) -> None:
+    script = """
+    profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=6, warmup=1, active=1))
+    window = window(SCHEDULE)
+    with profiler:
+        train(window, 10, before=lambda step: profiler.step())
+    window.close()
+    print(len(profiler.events()) > 0)
+    """
+    job = run_job(tmp_path, script)
+    assert job["stdout"][0] == "True"
+    assert [row["status"] for row in job["windows"]] == ["stood back"]
+    assert "torch.profiler.profiler.profile" in job["windows"][0]["reason"]
+    assert "two profilers" in job["notes"][0]["why"]
+
+
+@pytest.mark.parametrize("first", [2, 3, 4, 5])
+def test_a_profiler_started_during_the_window_goes_first(tmp_path: Path, first: int) -> None:
+    """The script's profiler meets a look (2), a prepared profiler (3), and a recording (4, 5)."""
+    script = f"""
+    window = window(SCHEDULE)
+    profiler = None
+    def before(step):
+        global profiler
+        if step == {first}:
+            profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+            profiler.start()
+        if step == {first + 2}:
+            profiler.stop()
+            print(sum(event.name == "Optimizer.step#SGD.step" for event in profiler.events()))
+    train(window, 12, before=before)
+    window.close()
+    """
+    job = run_job(tmp_path, script)
+    assert job["stdout"][0] == "2"
+    assert [row["status"] for row in job["windows"]] == ["stood back"]
+    assert not list(job["directory"].glob("*.json*.json"))
+    assert "Warning" not in job["stderr"]
+
+
+def test_a_job_shorter_than_the_window_says_so(tmp_path: Path) -> None:
+    job = run_job(tmp_path, "window = window(SCHEDULE); train(window, 2); window.close()")
+    assert outcome(job) == [("abandoned", 4, 6, None)]
+    assert job["windows"][0]["reason"] == "the job ended after 2 steps; the window was to begin at step 4"
+
+
+@pytest.mark.parametrize("ended", [2, 3])
+def test_a_job_that_ends_in_look_or_warmup_is_silent(tmp_path: Path, ended: int) -> None:
+    job = run_job(tmp_path, f"window = window(SCHEDULE); train(window, {ended + 1}); window.close()")
+    assert [row["status"] for row in job["windows"]] == ["abandoned"]
+    assert job["stderr"] == ""
+
+
+def test_a_job_that_ends_in_the_window_keeps_the_whole_steps(tmp_path: Path) -> None:
+    job = run_job(tmp_path, "window = window(SCHEDULE); train(window, 6); window.close()")
+    assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
+    assert job["windows"][0]["reason"] == "2 of 3 steps: cut in step 6, the job ended"
+    assert job["stderr"] == ""
+
+
+def test_a_full_disk_costs_the_trace_and_nothing_else(tmp_path: Path) -> None:
+    script = """
+    import resource, signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    window = window(SCHEDULE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    train(window, 10)
+    window.close()
+    """
+    job = run_job(tmp_path, script)
+    assert [row["status"] for row in job["windows"]] == ["failed"]
+    assert "disk full?" in job["windows"][0]["reason"]
+    assert [path.name for path in job["directory"].glob("window-*")] == []
+
+
+def test_an_activity_that_cannot_be_recorded_says_why(tmp_path: Path) -> None:
+    job = run_job(tmp_path, "window = window(SCHEDULE, activities=['cpu', 'cuda']); train(window, 10); window.close()")
+    assert [row["status"] for row in job["windows"]] == ["failed"]
+    assert "has not used CUDA" in job["windows"][0]["reason"]
+    assert not job["live"]
+
+
+def test_a_bad_schedule_does_not_break_the_job(tmp_path: Path) -> None:
+    job = run_job(tmp_path, "window = window({'active': 0}); train(window, 10); window.close()")
+    assert [row["status"] for row in job["windows"]] == ["failed"]
+    assert "active >= 1" in job["windows"][0]["reason"]
+
+
+def test_a_forked_child_does_not_record(tmp_path: Path) -> None:
+    script = """
+    import resource
+    window = window(SCHEDULE)
+    def before(step):
+        if step == 5:
+            child = os.fork()
+            if not child:
+                window.abandon()
+                begin = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                with torch.no_grad():
+                    for _ in range(50_000):
+                        small * 1.0
+                grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - begin
+                print(json.dumps({"grown": grown, "live": window.live}), flush=True)
+                sys.exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    train(window, 10, before=before)
+    window.close()
+    """
+    job = run_job(tmp_path, script)
+    child = json.loads(job["stdout"][0])
+    assert child["grown"] < 20_000  # KiB; it is 50,000 and more when the child records
+    assert not child["live"]
+    assert outcome(job) == [("recorded", 4, 6, "window-000.pt.trace.json")]
+    assert job["stderr"] == ""
+
+
+def test_training_in_another_thread(tmp_path: Path) -> None:
+    script = """
+    import threading
+    window = window(SCHEDULE)
+    thread = threading.Thread(target=train, args=(window, 10))
+    thread.start()
+    thread.join()
+    window.close()
+    """
+    job = run_job(tmp_path, script)
+    assert outcome(job) == [("recorded", 4, 6, "window-000.pt.trace.json")]
+
+
+def test_no_window_is_wanted(tmp_path: Path) -> None:
+    job = run_job(tmp_path, "window = window(None); train(window, 3); window.close()")
+    assert not job["live"]
+    assert job["windows"] == []

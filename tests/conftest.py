@@ -1,0 +1,47 @@
+"""The corpus of real traces lies outside the repository; tests that need it say so when it is not there."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+LARGE = 900_000  # bytes of a packed trace that takes more than about a second to read
+
+
+def corpus_root() -> Path:
+    """The folder that holds `traces` and `golden`."""
+    beside = Path(__file__).resolve().parents[2] / "shared"
+    return Path(os.environ.get("STEPSCOPE_CORPUS", beside))
+
+
+def absent() -> str:
+    """Why the corpus cannot be used, or nothing."""
+    root = corpus_root()
+    return "" if (root / "traces").is_dir() else f"no corpus of traces in {root}; set STEPSCOPE_CORPUS to its folder"
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of the corpus: `traces/` and `golden/`. Skips the test when there is none."""
+    if absent():
+        pytest.skip(absent())
+    return corpus_root()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests with an argument `golden_trace` once for each file of exact reference values (a path below golden/)."""
+    if "golden_trace" not in metafunc.fixturenames:
+        return
+    if absent():
+        metafunc.parametrize("golden_trace", [pytest.param("", marks=pytest.mark.skip(reason=absent()))])
+        return
+    root = corpus_root()
+    files = sorted(file.relative_to(root / "golden") for file in (root / "golden" / "exact").rglob("*.json"))
+    parameters = []
+    for file in files:
+        trace = root / "traces" / json.loads((root / "golden" / file).read_text())["trace"]
+        if not trace.is_relative_to(root / "traces" / "nsys"):
+            marks = [pytest.mark.slow] if trace.stat().st_size > LARGE else []
+            parameters.append(pytest.param(str(file), marks=marks, id=str(file)))
+    metafunc.parametrize("golden_trace", parameters)

@@ -1,0 +1,378 @@
+"""Run directories: written here byte by byte as the format says, in every state of damage."""
+
+import json
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stepscope.core.errors import BadInput
+from stepscope.core.run import Run
+from stepscope.store import open_run
+
+EPOCH, MONOTONIC = 1_790_000_000_000_000_000, 5_000_000_000
+TO_EPOCH = EPOCH - MONOTONIC
+HEADER = struct.Struct("<16sIIqq24x")
+STEP = struct.Struct("<qqqqqqqqqqiI")
+LINE = struct.Struct("<qqqIHH")
+DEVICE_STEP = struct.Struct("<qq")
+
+RUN = {"format": "stepscope-run", "version": 1, "stepscope": "0.1.0", "command": ["python", "train.py"], "cwd": "/d"}
+END: dict[str, Any] = {"exit_code": 0, "signal": None, "ended_epoch_ns": EPOCH, "wall_ns": 7, "not_recorded": []}
+
+
+def step(number: int, start: int, end: int, *, wait: int = 10, samples: int = 8, gc: int = 0, flags: int = 0) -> bytes:
+    """A step with 1 ns of forward, 2 of backward and 3 of optimizer."""
+    return STEP.pack(number, start, end, wait, 1, 2, 3, 0, gc, samples, 1, flags)
+
+
+def records(magic: bytes, size: int, *rows: bytes) -> bytes:
+    return HEADER.pack(magic, HEADER.size, size, EPOCH, MONOTONIC) + b"".join(rows)
+
+
+def steps_file(*rows: bytes) -> bytes:
+    return records(b"STEPSCOPE-STEPS1", STEP.size, *rows)
+
+
+def json_lines(*rows: dict[str, Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def write_run(path: Path, *, run: dict[str, Any] | None = RUN, end: dict[str, Any] | None = END) -> Path:
+    path.mkdir(exist_ok=True)
+    for name, content in (("run.json", run), ("end.json", end)):
+        if content is not None:
+            (path / name).write_text(json.dumps(content))
+    return path
+
+
+def write_process(path: Path, *rows: bytes, rank: int = 0, pid: int = 4711, **about: Any) -> Path:
+    folder = path / f"rank-{rank:05}.pid-{pid}"
+    folder.mkdir(parents=True)
+    clock = {"epoch_ns": EPOCH, "monotonic_ns": MONOTONIC}
+    known = {"rank": rank, "rank_source": "RANK", "world_size": 2, "pid": pid, "host": "n0", "python": "3.12.1",
+             "torch": "2.13.0", "clock": clock, "probe_step_ns": 900, **about}  # fmt: skip
+    (folder / "process.json").write_text(json.dumps(known))
+    (folder / "steps.bin").write_bytes(steps_file(*rows))
+    return folder
+
+
+def told(run: Run) -> dict[str, int]:
+    return dict(run.optional("skipped").select("reason", "count").rows())
+
+
+def meta(run: Run) -> dict[str, str]:
+    return dict(run.optional("meta").select("key", "value").rows())
+
+
+def test_step_row(tmp_path: Path) -> None:
+    write_process(write_run(tmp_path / "run"), step(0, 1_000, 1_100, gc=5, flags=1 | 8 | 256))
+    run = open_run(tmp_path / "run")
+    assert run.optional("steps").row(0, named=True) == {
+        "rank": 0, "pid": "4711", "step": 0, "start": TO_EPOCH + 1_000, "end": TO_EPOCH + 1_100, "data_wait": 10,
+        "forward": 1, "backward": 2, "optimizer": 3, "other": 84, "evaluation_wait": 0, "gc": 5, "samples": 8,
+        "micro_batches": 1, "device_duration": None, "clock": "host", "tags": ["traced", "epoch-start", "closure"],
+    }  # fmt: skip
+    assert run.optional("processes").drop("source").row(0, named=True) == {
+        "rank": 0, "pid": "4711", "rank_source": "RANK", "world_size": 2, "host": "n0", "framework": "torch 2.13.0",
+        "python": "3.12.1", "backend": None, "threads": None, "matmul_precision": None, "probe_cost": 900,
+    }  # fmt: skip
+    assert told(run) == {}
+    assert meta(run)["command"] == '["python", "train.py"]'
+    assert meta(run)["state"] == "ended"
+
+
+def test_what_was_not_observed_is_null(tmp_path: Path) -> None:
+    unknown = 32 | 128
+    folder = write_process(write_run(tmp_path / "run"), step(0, 1, 101, wait=-1, samples=-(1 << 50) + 3, flags=unknown))
+    (folder / "device_steps.bin").write_bytes(records(b"STEPSCOPE-DEVIC1", 16, DEVICE_STEP.pack(0, 77)))
+    row = open_run(tmp_path / "run").optional("steps").row(0, named=True)
+    assert (row["data_wait"], row["samples"], row["other"], row["device_duration"]) == (None, None, 94, 77)
+    assert (row["clock"], row["tags"]) == ("host-backward", ["no-data-wait", "ended-by-backward"])
+
+
+def test_kill_at_any_byte_loses_only_the_step_in_flight(tmp_path: Path) -> None:
+    rows = [step(number, 1_000 * number + 1, 1_000 * number + 900) for number in range(3)]
+    folder = write_process(write_run(tmp_path / "run", end=None), *rows)
+    whole = (folder / "steps.bin").read_bytes()
+    for size in range(0, len(whole) + 1, 7):
+        (folder / "steps.bin").write_bytes(whole[:size])
+        run = open_run(tmp_path / "run")
+        complete = max(0, size - HEADER.size) // STEP.size
+        assert run.optional("steps")["step"].to_list() == list(range(complete))
+        assert ("no_steps" in meta(run)) == (complete == 0)
+        assert meta(run)["state"].startswith("running")
+
+
+def test_damaged_records_are_counted(tmp_path: Path) -> None:
+    backwards, late_wait, never = step(1, 500, 400), step(2, 500, 505, wait=10), bytes(STEP.size)
+    write_process(write_run(tmp_path / "run"), step(0, 1, 100), backwards, late_wait, never)
+    run = open_run(tmp_path / "run")
+    assert run.optional("steps")["step"].to_list() == [0]
+    assert told(run) == {"step whose parts do not add up: left out": 3}
+
+
+def test_longer_records_of_a_later_version_are_read(tmp_path: Path) -> None:
+    folder = write_process(write_run(tmp_path / "run"))
+    rows = [step(number, 1, 100) + b"\xff" * 8 for number in range(2)]
+    (folder / "steps.bin").write_bytes(records(b"STEPSCOPE-STEPS1", STEP.size + 8, *rows))
+    assert open_run(tmp_path / "run").optional("steps")["step"].to_list() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"short", bytes(64), records(b"STEPSCOPE-OTHER1", 88), records(b"STEPSCOPE-STEPS1", 8)]
+)
+def test_foreign_step_file_is_not_read(tmp_path: Path, content: bytes) -> None:
+    folder = write_process(write_run(tmp_path / "run"))
+    (folder / "steps.bin").write_bytes(content)
+    run = open_run(tmp_path / "run")
+    assert run.optional("steps").is_empty()
+    assert any(reason.startswith("steps.bin") for reason in told(run))
+
+
+def test_sampled_lines(tmp_path: Path) -> None:
+    folder = write_process(write_run(tmp_path / "run"), step(0, 1, 100))
+    rows = [LINE.pack(50, 0, 20_000, 3, 2, 1), LINE.pack(60, 0, 20_000, 9, 1, 0)]
+    (folder / "lines.bin").write_bytes(records(b"STEPSCOPE-LINES1", LINE.size, *rows) + b"part")
+    frame = {"id": 3, "frames": [["/t.py", 9, "main"], ["/m.py", 41, "forward"]], "call": ["torch/nn/f.py", 5, "relu"],
+             "leaf": ["torch/x.py", 1, "y"], "text": "x = relu(x)", "segment": "relu(x)"}  # fmt: skip
+    (folder / "frames.jsonl").write_text(json_lines(frame) + '{"id": 9, "frames": [["/t.py"')
+    run = open_run(tmp_path / "run")
+    first, second = run.optional("stacks").rows(named=True)
+    assert first == {
+        "rank": 0, "pid": "4711", "time": TO_EPOCH + 50, "step": 0, "phase": "forward", "weight": 20_000,
+        "collector": True, "file": "/m.py", "line": 41, "function": "forward", "text": "x = relu(x)",
+        "expression": "relu(x)", "call": "torch/nn/f.py:5 relu", "leaf": "torch/x.py:1 y",
+        "frames": ["/t.py:9 main", "/m.py:41 forward"],
+    }  # fmt: skip
+    assert (second["phase"], second["collector"], second["file"]) == ("data_wait", False, None)
+    assert told(run) == {
+        "broken line of frames.jsonl: left out": 1,
+        "sample whose frames were not written: kept without its line": 1,
+    }
+
+
+def test_facts(tmp_path: Path) -> None:
+    folder = write_process(write_run(tmp_path / "run"), step(0, 1, 100))
+    loader = {"kind": "loader", "id": 0, "dataset": "m.D", "dataset_file": "/m.py", "dataset_line": 3, "batch_size": 8,
+              "num_workers": 2, "pin_memory": False, "prefetch_factor": 2, "persistent_workers": True,
+              "collate": "m.c", "collate_file": "/m.py", "collate_line": 9, "shuffle": True}  # fmt: skip
+    device = {"index": 1, "name": "H100", "total_memory": 80, "capability": "9.0", "sms": 132}
+    torch = {"kind": "torch", "threads": 4, "cuda": "12.8", "devices": [device], "matmul_precision": "high"}
+    optimizer = {"kind": "optimizer", "class": "Adam", "module": "torch.optim.adam", "groups": 1, "parameters": 12,
+                 "elements": 1234, "foreach": None, "fused": True}  # fmt: skip
+    rows: list[dict[str, Any]] = [
+        loader, {**loader, "id": 1, "batch_size": None}, {"kind": "train_loader", "id": 0}, optimizer, torch,
+        {"kind": "distributed", "backend": "gloo", "world_size": 2}, {"kind": "surprise", "x": 1},
+    ]  # fmt: skip
+    (folder / "facts.jsonl").write_text(json_lines(*rows))
+    run = open_run(tmp_path / "run")
+    assert run.optional("loaders").drop("rank", "pid").rows() == [
+        (0, True, "m.D", "/m.py", 3, "m.c", "/m.py", 9, 8, 2, 2, False, True),
+        (1, False, "m.D", "/m.py", 3, "m.c", "/m.py", 9, None, 2, 2, False, True),
+    ]
+    assert run.optional("optimizers").drop("rank", "pid").rows() == [
+        ("Adam", "torch.optim.adam", 1, 12, 1234, None, True)
+    ]
+    assert run.optional("devices").rows() == [(0, 1, "H100", 80, "9.0", 132, None, None)]
+    processes = run.optional("processes").select("backend", "threads", "matmul_precision", "world_size")
+    assert processes.row(0) == ("gloo", 4, "high", 2)
+    assert json.loads(meta(run)["surprise"]) == {"kind": "surprise", "x": 1}
+    assert json.loads(meta(run)["loader 0"])["shuffle"] is True
+
+
+def test_system_samples(tmp_path: Path) -> None:
+    write_process(write_run(tmp_path / "run"), step(0, 1, 100))
+    card = {"index": 0, "name": "H100", "utilisation_ratio": 0.5, "memory_used_bytes": 7, "power_w": None}
+    rows: list[dict[str, Any]] = [
+        {"epoch_ns": 10, "system_cpu_ratio": 0.25, "job_cpu_ratio": 1.5, "job_rss_bytes": 99, "gpus": [card]},
+        {"x": 1},
+    ]
+    (tmp_path / "run" / "system.jsonl").write_text(json_lines(*rows))
+    run = open_run(tmp_path / "run")
+    assert run.optional("system").rows() == [
+        (10, "system CPU", 0.25, "ratio"),
+        (10, "job CPU", 1.5, "cores"),
+        (10, "job memory", 99.0, "bytes"),
+        (10, "GPU 0 utilisation", 0.5, "ratio"),
+        (10, "GPU 0 memory", 7.0, "bytes"),
+    ]
+    assert told(run) == {"sample of the system without a time: left out": 1}
+
+
+def test_traces_of_windows_get_the_rank_and_keep_their_step_numbers(tmp_path: Path) -> None:
+    folder = write_process(write_run(tmp_path / "run"), step(0, 1, 100), rank=3)
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 2, "dur": 1}
+    for number in (0, 1):
+        marker = {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{10 + number}", "pid": 4711, "tid": 1,
+                  "ts": number, "dur": 1}  # fmt: skip
+        content = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "G"}], "baseTimeNanoseconds": EPOCH,
+                   "traceEvents": [marker, kernel]}  # fmt: skip
+        (folder / f"window-00{number}.pt.trace.json").write_text(json.dumps(content))
+    window = {"window": 0, "status": "recorded", "reason": None, "first_step": 10, "last_step": 10, "start_cost_ns": 1,
+              "stop_cost_ns": 2, "export_cost_ns": 3, "trace": "window-000.pt.trace.json"}  # fmt: skip
+    others = [
+        {**window, "window": 1, "trace": "window-001.pt.trace.json"},
+        {**window, "window": 2, "trace": "window-002.pt.trace.json"},
+        {"window": 3, "status": "stood back", "reason": "the script profiles itself", "trace": None},
+    ]
+    (folder / "windows.jsonl").write_text(json_lines(window, *others))
+    (folder / "facts.jsonl").write_text(json_lines({"kind": "torch", "devices": [{"index": 0, "name": "G"}]}))
+    run = open_run(tmp_path / "run")
+    assert run.optional("host").select("rank", "pid", "index", "name", "start").rows() == [
+        (3, "4711", 0, "ProfilerStep#10", EPOCH),
+        (3, "4711", 2, "ProfilerStep#11", EPOCH + 1_000),
+    ]
+    assert run.optional("device").select("rank", "pid", "index").rows() == [(3, "4711", 1), (3, "4711", 3)]
+    assert run.optional("windows").select("window", "status", "cost").rows() == [
+        (0, "recorded", 6),
+        (1, "recorded", 6),
+        (2, "recorded", 6),
+        (3, "stood back", None),
+    ]
+    assert len(run.optional("processes")) == len(run.optional("devices")) == 1
+    assert told(run) == {"trace of window 2, there is no such file or folder: not read": 1}
+
+
+def test_two_processes_of_one_rank_are_kept_apart(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
+    late = {"epoch_ns": EPOCH + 5, "monotonic_ns": MONOTONIC}
+    write_process(path, step(0, 1, 100), pid=10, clock=late)
+    write_process(path, step(0, 1, 100), pid=20)
+    write_process(path, step(0, 1, 100), pid=30, rank=1)
+    run = open_run(path)
+    assert run.optional("processes").select("rank", "pid", "rank_source").rows() == [
+        (0, "20", "RANK"),
+        (1, "30", "RANK"),
+        (2, "10", "assumed"),
+    ]
+    assert run.optional("steps").select("rank", "pid").rows() == [(0, "20"), (1, "30"), (2, "10")]
+    assert told(run) == {"a second process of rank 0: shown as rank 2": 1}
+
+
+def test_process_without_description(tmp_path: Path) -> None:
+    folder = write_process(write_run(tmp_path / "run"), step(0, 1, 100), rank=2)
+    (folder / "process.json").write_text('{"rank": 2, "pi')
+    run = open_run(tmp_path / "run")
+    assert run.optional("processes").select("rank", "pid", "rank_source").row(0) == (2, "4711", "file name")
+    assert len(run.optional("steps")) == 1
+    assert len(told(run)) == 2
+
+
+def test_notes_are_shown_once(tmp_path: Path) -> None:
+    repeated = {"what": "trace of rank-00000.pid-4711", "why": "disk full"}
+    path = write_run(
+        tmp_path / "run", end={**END, "not_recorded": [repeated, {"what": "the system", "why": "no /proc"}]}
+    )
+    folder = write_process(path, step(0, 1, 100))
+    note = json.dumps({"what": "trace", "why": "disk full", "epoch_ns": 1}) + "\n"
+    (folder / "notes.jsonl").write_text(note + " " * (4095 - len(note)) + "\n")
+    (path / "notes.jsonl").write_text(json_lines({"what": "all steps of process 9", "why": "read-only"}))
+    assert told(open_run(path)) == {
+        "trace not recorded: disk full": 1,
+        "all steps of process 9 not recorded: read-only": 1,
+        "the system not recorded: no /proc": 1,
+    }
+
+
+def test_newer_format_asks_for_an_upgrade(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", run={**RUN, "version": 2})
+    with pytest.raises(BadInput, match="format version 2; this stepscope reads version 1") as caught:
+        open_run(tmp_path / "run")
+    assert "pip install --upgrade stepscope" in caught.value.next_step
+
+
+def test_foreign_run_json_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", run={"format": "wandb"})
+    with pytest.raises(BadInput, match=r"run\.json: not a run of stepscope"):
+        open_run(tmp_path / "run")
+
+
+def test_run_json_may_be_missing_or_broken(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", run=None)
+    write_process(path, step(0, 1, 100))
+    assert told(open_run(path)) == {"no run.json: command and options are not known": 1}
+    (path / "run.json").write_text('{"format": "stepsc')
+    assert len(open_run(path).optional("steps")) == 1
+
+
+WITHOUT_STEPS: dict[str, tuple[dict[str, Any], dict[str, Any] | None, list[dict[str, Any]], str]] = {
+    "running": ({}, None, [], "still running"),
+    "crashed": ({"exit_code": 1}, END, [], "exit code 1 before its first training step"),
+    "killed": ({"exit_code": None, "signal": 9}, END, [], "signal 9 before its first training step"),
+    "no torch": ({}, END, [], "no Python process of the job imported torch"),
+    "no training": (
+        {}, END, [{"pid": 5, "argv": ["infer.py", "--fast"]}, {"pid": 6, "argv": []}],
+        r"2 processes imported torch \(infer.py --fast, pid 6\), but none made a training step",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITHOUT_STEPS)
+def test_run_without_steps_opens_and_says_why(tmp_path: Path, name: str) -> None:
+    changes, end, processes, why = WITHOUT_STEPS[name]
+    write_run(tmp_path / "run", end=None if end is None else {**end, **changes})
+    (tmp_path / "run" / "processes.jsonl").write_text(json_lines(*processes))
+    run = open_run(tmp_path / "run")
+    assert run.optional("steps").is_empty()
+    sentence = run.optional("meta").filter(pl.col("key") == "no_steps", pl.col("value").str.contains(why))
+    assert len(sentence) == 1
+    assert "Next: " in sentence["value"][0]
+    assert "`stepscope " in sentence["value"][0]
+
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.text(max_size=3), st.sampled_from([0, 1, 2**31])
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["id", "index", "a"]), inner)),
+    max_leaves=4,
+)
+KINDS = ("loader", "train_loader", "optimizer", "torch", "distributed")
+FILES = {
+    "run.json": ("command", "cwd", "cores", "options"),
+    "end.json": ("exit_code", "signal", "not_recorded"),
+    "processes.jsonl": ("pid", "argv"),
+    "system.jsonl": ("epoch_ns", "system_cpu_ratio", "job_rss_bytes", "gpus"),
+    "process.json": ("rank", "rank_source", "world_size", "pid", "clock", "probe_step_ns", "torch", "argv"),
+    "facts.jsonl": (
+        "kind",
+        "id",
+        "dataset",
+        "batch_size",
+        "pin_memory",
+        "class",
+        "groups",
+        "fused",
+        "threads",
+        "devices",
+    ),
+    "frames.jsonl": ("id", "frames", "call", "leaf", "text", "segment"),
+    "windows.jsonl": ("window", "status", "first_step", "trace", "start_cost_ns"),
+    "notes.jsonl": ("what", "why"),
+}
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_values_of_any_type_are_read(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = write_run(Path(name, "run"))
+        folder = write_process(path, step(0, 1, 100))
+        (folder / "lines.bin").write_bytes(records(b"STEPSCOPE-LINES1", LINE.size, LINE.pack(50, 0, 20_000, 0, 2, 1)))
+        for file in data.draw(st.sets(st.sampled_from(sorted(FILES)), min_size=1, max_size=3)):
+            row = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(FILES[file], json_values)))
+            known = {"kind": data.draw(st.sampled_from(KINDS))} if file == "facts.jsonl" else {}
+            inside = file in ("process.json", "facts.jsonl", "frames.jsonl", "windows.jsonl", "notes.jsonl")
+            start = RUN if file == "run.json" else {}
+            ((folder if inside else path) / file).write_text(json.dumps({**start, **row, **known}) + "\n")
+        run = open_run(path)
+    assert run.optional("steps")["step"].to_list() == [0]
+    assert len(run.optional("stacks")) == 1
+    for table in run.tables.values():
+        table.write_ipc(None)

@@ -1,0 +1,108 @@
+"""The system sampler on real processes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from stepscope.observe.system import SystemSampler
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+
+BURN = "import time\nbegin = time.process_time()\nwhile time.process_time() - begin < {seconds}: pass"
+
+THEN_WAIT = "\nprint(1, flush=True)\nimport sys\nsys.stdin.read()"
+
+
+@contextmanager
+def process(code: str) -> Iterator[subprocess.Popen[bytes]]:
+    running = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def test_a_burning_grandchild_is_in_the_sum() -> None:
+    code = f"""
+import subprocess, sys
+burn = {BURN.format(seconds=60)!r}
+child = subprocess.Popen([sys.executable, "-c", burn])
+print("up", flush=True)
+sys.stdin.read()
+child.kill()
+"""
+    with process(code) as job:
+        assert job.stdout is not None and job.stdout.readline() == b"up\n"
+        sampler = SystemSampler(job.pid)
+        begin = _child_ticks(job.pid)
+        time.sleep(0.5)
+        row = sampler.sample()
+        used = (_child_ticks(job.pid) - begin) / os.sysconf("SC_CLK_TCK")
+        job.communicate(b"")
+    assert row["job_cpu_ratio"] * 0.5 == pytest.approx(used, abs=0.15)
+    assert row["job_cpu_ratio"] > 0
+    assert 0 < row["system_cpu_ratio"] <= 1
+    assert row["cores"] == os.cpu_count()
+    assert abs(row["epoch_ns"] - time.time_ns()) < 60e9
+
+
+def _child_ticks(pid: int) -> int:
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
+        child = listed.read().split()[0]
+    with open(f"/proc/{child}/stat", "rb") as stat:
+        fields = stat.read().rpartition(b")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_a_sleeping_job_uses_no_core_and_some_memory() -> None:
+    with process("import sys; print(flush=True); sys.stdin.read()") as job:
+        assert job.stdout is not None
+        job.stdout.readline()
+        sampler = SystemSampler(job.pid)
+        time.sleep(0.2)
+        row = sampler.sample()
+        assert row["job_cpu_ratio"] < 0.2
+        assert 1_000_000 < row["job_rss_bytes"] < 100_000_000
+
+
+def test_what_an_ended_process_had_used_is_not_taken_back() -> None:
+    code = f"""
+import subprocess, sys
+subprocess.run([sys.executable, "-c", {(BURN.format(seconds=0.3) + THEN_WAIT)!r}])
+print("ended", flush=True)
+sys.stdin.read()
+"""
+    with process(code) as job:
+        assert job.stdin is not None and job.stdout is not None
+        sampler = SystemSampler(job.pid)
+        assert job.stdout.readline() == b"1\n"
+        first = sampler.sample()
+        (child,) = [pid for pid in sampler._used if pid != job.pid]
+        os.kill(child, 9)
+        assert job.stdout.readline() == b"ended\n"
+        second = sampler.sample()
+        third = sampler.sample()
+    assert first["job_cpu_ratio"] > 0
+    assert second["job_cpu_ratio"] >= 0
+    assert 0 <= third["job_cpu_ratio"] < 0.5
+    assert child not in sampler._used
+
+
+def test_what_an_ended_job_uses_is_absent() -> None:
+    with process("") as job:
+        job.wait()
+    sampler = SystemSampler(job.pid)
+    time.sleep(0.1)
+    assert set(sampler.sample()) == {"epoch_ns", "cores", "system_cpu_ratio"}
+
+
+def test_gpus_are_absent_without_a_driver() -> None:
+    if os.path.exists("/dev/nvidiactl"):
+        pytest.skip("this machine has an NVIDIA driver")
+    assert "gpus" not in SystemSampler(os.getpid()).sample()

@@ -1,0 +1,29 @@
+"""Bars fill their width exactly."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.render.bars import cells, looks, shares
+
+
+@given(st.lists(st.floats(0, 1e15), min_size=1, max_size=8), st.integers(20, 200))
+def test_parts_add_up_and_none_is_lost(values: list[float], width: int) -> None:
+    parts = cells(values, width)
+    assert sum(parts) == (width if sum(values) > 0 else 0)
+    assert all((part > 0) == (value > 0) for part, value in zip(parts, values, strict=True)) or sum(values) == 0
+
+
+def test_in_proportion() -> None:
+    assert cells([50, 25, 25], 80) == [40, 20, 20]
+    assert cells([1, 1, 1], 10) == [4, 3, 3]
+    assert cells([1e9, 1], 10) == [9, 1]
+    assert cells([0, 0], 10) == [0, 0]
+    assert shares([3, 1]) == [0.75, 0.25]
+    assert shares([]) == []
+
+
+def test_waiting_and_the_rest_look_the_same_in_every_bar() -> None:
+    assert looks(["data wait", "forward", "backward", "optimizer", "other"], 8) == [0, 1, 2, 3, 7]
+    assert looks(["kernels", "data wait", "other"], 8) == [1, 0, 7]
+    assert looks([f"part {i}" for i in range(8)], 8) == [1, 2, 3, 4, 5, 6, 1, 2]
+    assert looks([], 8) == []

@@ -1,0 +1,171 @@
+"""How numbers and names become text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepscope.core.finding import Gain, Place
+from stepscope.core.report import Bound, Text, Value, Verdict
+from stepscope.core.schema import Unit
+from stepscope.render.format import (
+    cell,
+    code_lines,
+    counted,
+    gain_text,
+    place_text,
+    plain,
+    progress,
+    quantity,
+    sentence,
+    shorten,
+    text,
+)
+
+MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (0, "ns", "0 ns"),
+        (999, "ns", "999 ns"),
+        (1_000, "ns", "1 µs"),
+        (41_234_567, "ns", "41.2 ms"),
+        (41_000_000, "ns", "41 ms"),
+        (999_949, "ns", "1 ms"),
+        (999_400, "ns", "999 µs"),
+        (1_234_567_890_123, "ns", "1,230 s"),
+        (-2_500_000, "ns", "-2.5 ms"),
+        (None, "ns", "–"),
+        (float("nan"), "ns", "–"),
+        (float("inf"), "ratio", "–"),
+        (0.634, "ratio", "63 %"),
+        (0.0995, "ratio", "10 %"),
+        (0.0994, "ratio", "9.9 %"),
+        (0.05, "ratio", "5 %"),
+        (0.00031, "ratio", "<0.1 %"),
+        (0.0, "ratio", "0 %"),
+        (1.0, "ratio", "100 %"),
+        (0, "bytes", "0 B"),
+        (1023, "bytes", "1023 B"),
+        (1536, "bytes", "1.5 KiB"),
+        (150_754_820_096, "bytes", "140 GiB"),
+        (1240, "count", "1,240"),
+        (1234567, "count", "1,234,567"),
+        (2.5, "count", "2.5"),
+        (12345.6, "count", "12,346"),
+        (211.4, "watts", "211 W"),
+        (12.34, "GB/s", "12.3 GB/s"),
+        (1240, None, "1240"),
+        (0.00012, None, "1.20e-04"),
+        (3.14159, None, "3.14"),
+    ],
+)
+def test_quantity(value: float | None, unit: Unit | None, expected: str) -> None:
+    assert quantity(value, unit) == expected
+
+
+@given(st.floats(min_value=1, max_value=1e18), st.sampled_from(["ns", "bytes"]))
+def test_a_quantity_keeps_three_digits(value: float, unit: Unit) -> None:
+    scales = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
+    scales |= {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+    number, suffix = quantity(value, unit).split(" ")
+    assert float(number.replace(",", "")) * scales[suffix] == pytest.approx(value, rel=5.1e-3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step", "expected"),
+    [
+        (12 * MS, 20 * MS, 150 * MS, "saves 12–20 ms a step (8–13 %)"),
+        (0, 20 * MS, 100 * MS, "saves up to 20 ms a step (up to 20 %)"),
+        (12 * MS, 12 * MS, 100 * MS, "saves 12 ms a step (12 %)"),
+        (400_000, 2 * MS, 100 * MS, "saves 0.4–2 ms a step (0.4–2 %)"),
+        (12 * MS, 20 * MS, None, "saves 12–20 ms a step"),
+        (90 * MS, 120 * MS, 100 * MS, "saves 90–120 ms a step (90–100 %)"),
+        (0, 0, 100 * MS, "saves 0 ns a step (0 %)"),
+    ],
+)
+def test_gain(low: int, high: int, step: float | None, expected: str) -> None:
+    assert gain_text(Gain(low_ns=low, high_ns=high, basis="", confidence="structural"), step) == expected
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        ("input", "Input-bound: 63 % of each 41.2 ms step waits for the next batch."),
+        (
+            "host",
+            "Host-bound: 63 % of each 41.2 ms step goes by in Python, files and launching while nothing computes.",
+        ),
+        ("device", "Device-bound: 63 % of each 41.2 ms step is computing."),
+        (
+            "communication",
+            "Communication-bound: 63 % of each 41.2 ms step waits for other ranks with nothing computing meanwhile.",
+        ),
+        ("memory", "Memory-bound: 63 % of each 41.2 ms step copies or sets memory with nothing computing meanwhile."),
+        ("balanced", "Balanced: no single part limits each 41.2 ms step."),
+    ],
+)
+def test_sentence(bound: Bound, expected: str) -> None:
+    assert sentence(Verdict(bound, 0.634, 41_234_567)) == expected
+
+
+def test_a_verdict_without_figures_invents_none() -> None:
+    assert sentence(Verdict("input", None, None)) == "Input-bound: most of each step waits for the next batch."
+    assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
+    assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aten::add", "aten::add"),
+        ("\x1b[2J\x1b]0;pwned\x07", r"\x1b[2J\x1b]0;pwned\x07"),
+        ("two\nlines\r", r"two\nlines\r"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("C1 \x9b31m", r"C1 \x9b31m"),
+        ("half \ud800", r"half \ud800"),
+        ("模型 é 👩\u200d🔬", "模型 é 👩\u200d🔬"),
+        ("\u2028", r"\u2028"),
+    ],
+)
+def test_plain(name: str, expected: str) -> None:
+    assert plain(name) == expected
+
+
+@given(st.text(st.characters(), max_size=300), st.integers(10, 100))
+def test_no_name_disturbs_a_terminal(name: str, limit: int) -> None:
+    shown = plain(name, limit)
+    assert all(letter.isprintable() or letter in " \u200c\u200d\u00a0\u3000" or ord(letter) > 0xFF for letter in shown)
+    assert "\x1b" not in shown
+    assert "\n" not in shown
+    shown.encode()
+
+
+def test_a_long_name_loses_its_middle() -> None:
+    assert shorten("void gemm<" + "float, " * 30_000 + ">(Tensor)", 30) == "void gemm<float, flo…>(Tensor)"
+    assert len(plain("x" * 200_000)) == 160
+
+
+def test_code_keeps_its_lines_and_indentation() -> None:
+    assert code_lines("for x in y:\n\tstep(x)  # \x1b[31m\n") == ["for x in y:", r"    step(x)  # \x1b[31m"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [(True, None, "yes"), (False, None, "no"), (None, "ns", "–"), ("a\tb", None, r"a\tb")],
+)
+def test_cell(value: object, unit: Unit | None, expected: str) -> None:
+    assert cell(value, unit) == expected
+
+
+def test_words() -> None:
+    assert counted(1, "step") == "1 step"
+    assert counted(1240, "step") == "1,240 steps"
+    assert counted(0, "rank") == "0 ranks"
+    assert counted(2, "batch", "batches") == "2 batches"
+    assert text(Text("{} of {}{{}}", (Value(1500, "count"), Value(3e6, "ns")))) == "1,500 of 3 ms{}"
+    assert place_text(Place(file="train.py", line=41)) == "train.py:41"
+    assert place_text(Place(file="train.py", line=41, symbol="main")) == "train.py:41 in main"
+    assert progress(1240, 41_234_567, 0.634) == "step 1,240 · 41.2 ms/step · data wait 63 %"
+    assert progress(3, 41_000_000, None) == "step 3 · 41 ms/step"

@@ -1,0 +1,42 @@
+"""Tables of analyses for reading and as CSV."""
+
+import polars as pl
+
+from stepscope.core.schema import Column
+from stepscope.render.frames import frame_csv, frame_table
+
+COLUMNS = (
+    Column("step", pl.Int64, None, ""),
+    Column("start", pl.Int64, "ns", ""),
+    Column("end", pl.Int64, "ns", ""),
+    Column("duration", pl.Int64, "ns", ""),
+    Column("tags", pl.List(pl.String), None, ""),
+)
+EPOCH = 1_790_000_000_000_000_000
+
+
+def frame() -> pl.DataFrame:
+    rows = [
+        {"step": 0, "start": EPOCH, "end": EPOCH + 5, "duration": 5, "tags": ["a", "b"]},
+        {"step": 1, "start": EPOCH + 7, "end": None, "duration": None, "tags": ["\x1b[31m"]},
+    ]
+    return pl.DataFrame(rows, schema={column.name: column.type for column in COLUMNS})
+
+
+def test_moments_count_from_the_first() -> None:
+    table = frame_table(COLUMNS, frame())
+    assert table.columns == (
+        ("step", None), ("start, since first", "ns"), ("end, since first", "ns"), ("duration", "ns"), ("tags", None),
+    )  # fmt: skip
+    assert table.rows == ((0, 0, 5, 5, "a, b"), (1, 7, None, None, "\x1b[31m"))
+
+
+def test_a_table_without_rows() -> None:
+    assert frame_table(COLUMNS, frame().clear()).rows == ()
+
+
+def test_csv_keeps_full_numbers() -> None:
+    assert frame_csv(frame(), escape=False) == (
+        f"step,start,end,duration,tags\n0,{EPOCH},{EPOCH + 5},5,a; b\n1,{EPOCH + 7},,,\x1b[31m\n"
+    )
+    assert frame_csv(frame(), escape=True).endswith(",,,\\x1b[31m\n")

@@ -1,0 +1,113 @@
+"""The JSON contract."""
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import polars as pl
+
+from stepscope.core.schema import Column
+from stepscope.render.document import Report
+from stepscope.render.json import dumps, frame_document, report_document
+
+SCHEMA = json.loads(files("stepscope.render").joinpath("report.schema.json").read_text(encoding="utf-8"))
+
+
+def reread(report: Report) -> dict[str, object]:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    document: dict[str, object] = json.loads(dumps(report_document(report)), parse_constant=refuse)
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    return document
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_a_report_is_as_promised(report: Report) -> None:
+    document = reread(report)
+    assert document["schema"] == "stepscope-report"
+    assert document["version"] == 1
+    assert document["run"] == {
+        "path": "stepscope-runs/train",
+        "command": ["python", "train.py"],
+        "framework": "torch 2.13.0",
+        "ranks": [0],
+        "devices": [{"rank": 0, "device": 0, "name": "NVIDIA H200"}],
+        "steps": 120,
+        "step_ns": {"median": 41_000_000, "mean": 150_000_000, "p10": 40_000_000, "p90": 44_000_000},
+    }
+    assert document["verdict"] == {
+        "bound": "input",
+        "share": 0.634,
+        "sentence": "Input-bound: 63 % of each 41.2 ms step waits for the next batch.",
+    }
+    assert document["findings"][0] == {  # type: ignore[index]
+        "rule": "input-bound",
+        "title": "Problem 1 holds every step up",
+        "cause": "data-reading",
+        "ranks": [0],
+        "gain": {
+            "low_ns": 12_000_000, "high_ns": 20_000_000, "basis": "the wait without loading",
+            "confidence": "structural",
+        },
+        "evidence": [
+            {"label": "data wait", "value": 26_000_000, "unit": "ns", "source": "steps"},
+            {"label": "share of the step", "value": 0.634, "unit": "ratio", "source": "steps"},
+        ],
+        "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__"}],
+        "advice": [
+            {"text": "Load in workers:", "code": "DataLoader(\n    dataset,\n    num_workers=2,\n)"},
+            {"text": "Make the transform cheaper.", "code": ""},
+        ],
+    }  # fmt: skip
+    assert document["unchecked"] == [
+        {"rule": "blocking-sync", "missing": "device table", "how": "record it with `stepscope run`"}
+    ]
+    assert document["skipped"] == [{"source": "trace.json", "reason": "events without a name", "count": 3}]
+    kinds = [[block["kind"] for block in section["blocks"]] for section in document["sections"]]  # type: ignore[attr-defined]
+    assert kinds == [["verdict", "bars", "text"], ["finding"] * 5, ["table"], []]
+    assert document["sections"][3]["missing"] == {  # type: ignore[index]
+        "what": "device table",
+        "how": "record a window: `stepscope run -- CMD`",
+    }
+
+
+def test_what_is_unknown_is_null(empty_report: Report) -> None:
+    document = reread(empty_report)
+    assert document["run"]["step_ns"] is None  # type: ignore[index]
+    assert document["verdict"]["share"] is None  # type: ignore[index]
+
+
+def test_hostile_names_stay_data(hostile_report: Report) -> None:
+    text = dumps(report_document(hostile_report))
+    assert text.isascii()
+    document = reread(hostile_report)
+    assert document["run"]["path"] == hostile_report.run.path  # type: ignore[index]
+    assert document["findings"][0]["evidence"][0]["value"] is None  # type: ignore[index]
+
+
+def test_a_table_keeps_integers_and_lists() -> None:
+    columns = (
+        Column("start", pl.Int64, "ns", ""),
+        Column("share", pl.Float64, "ratio", ""),
+        Column("tags", pl.List(pl.String), None, ""),
+    )
+    frame = pl.DataFrame(
+        {"start": [2**60 + 1, None], "share": [float("nan"), 0.5], "tags": [["a", "b"], []]},
+        schema={column.name: column.type for column in columns},
+    )
+    assert json.loads(dumps(frame_document("steps", columns, frame))) == {
+        "analysis": "steps",
+        "columns": [
+            {"name": "start", "type": "Int64", "unit": "ns"},
+            {"name": "share", "type": "Float64", "unit": "ratio"},
+            {"name": "tags", "type": "List(String)", "unit": None},
+        ],
+        "rows": [
+            {"start": 2**60 + 1, "share": None, "tags": ["a", "b"]},
+            {"start": None, "share": 0.5, "tags": []},
+        ],
+    }

@@ -1,0 +1,105 @@
+"""What a person reads on a terminal."""
+
+import io
+import re
+
+import pytest
+
+from stepscope.core.report import Table
+from stepscope.render.document import Report
+from stepscope.render.tables import print_table
+from stepscope.render.terminal import console_for, print_page, print_report, print_summary
+
+
+class Terminal(io.StringIO):
+    """A terminal of the width in COLUMNS."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(report: Report) -> str:
+    stream = io.StringIO()
+    print_report(console_for(stream), report)
+    return stream.getvalue()
+
+
+def test_the_first_screen_holds_all_that_matters(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    print_summary(console_for(stream), report)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "Input-bound: 63 % of each 41.2 ms step waits for the next batch."
+    assert set(lines[1]) == {"█", "▓", "·"}
+    assert lines[1].count("█") == round(79 * 26 / 41.2)
+    assert lines[2].replace("\u00a0", " ") == "█ data wait 26 ms 63 %  ▓ forward 9 ms 22 %  · other 6.2 ms 15 %"
+    for number in (1, 2, 3):
+        at = next(i for i, line in enumerate(lines) if line.startswith(f"{number}. Problem {number}"))
+        assert lines[at].endswith("saves 12–20 ms a step (8–13 %)")
+        assert lines[at + 1 : at + 5] == [
+            "   data wait 26 ms; share of the step 63 %",
+            "   train.py:41 in __getitem__  image = resize(image)",
+            "   → Load in workers:",
+            "     DataLoader(  (and 3 more lines)",
+        ]
+
+
+def test_a_pipe_gets_plain_text_of_100_columns(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    text = printed(report)
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_full_report_holds_every_finding_and_what_was_not_recorded(report: Report) -> None:
+    text = printed(report)
+    for number in range(1, 6):
+        assert f"Problem {number}" in text
+    assert "    num_workers=2," in text
+    assert "gain is   the wait without loading (structural)" in text
+    assert re.search("aten::addmm +1,240 +3 ms\n", text)
+    assert "Kernels: record a window: `stepscope run -- CMD`" in text
+
+
+def test_an_empty_report_says_what_is_unknown(empty_report: Report) -> None:
+    assert printed(empty_report) == "Unknown: no step was recorded.\n"
+
+
+def test_no_name_reaches_the_terminal_as_it_is(hostile_report: Report) -> None:
+    text = printed(hostile_report)
+    assert "\x1b" not in text
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert len(text) < 30_000
+    text.encode()
+
+
+def test_an_output_without_unicode_still_gets_a_bar(report: Report) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace")
+    print_summary(console_for(stream), report)
+    stream.flush()
+    bar = raw.getvalue().decode("ascii").splitlines()[1]
+    assert set(bar) == {"#", "=", "."}
+
+
+def test_numbers_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    columns = (("rank", None), ("operator", None), *((f"column {i}", "ns") for i in range(9)))
+    row = (0, "kernel<" + "float," * 40 + ">", *(1_234_567 + i for i in range(9)))
+    stream = Terminal()
+    print_table(console_for(stream), Table("", columns, (row,)))  # type: ignore[arg-type]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+    assert text.count("1.23 ms") == 9
+    assert max(map(len, text.splitlines())) <= 60
+    assert text.count("operator") == text.count("kernel<")
+    assert text.count("operator") > 1
+
+
+def test_a_page_is_drawn_as_markdown() -> None:
+    stream = io.StringIO()
+    print_page(console_for(stream), "# rule\n\n## What it finds\nSteps with `x`.")
+    assert "What it finds" in stream.getvalue()
+    assert "##" not in stream.getvalue()

@@ -1,0 +1,129 @@
+"""One contract for all rules, built-in or installed. A new rule is tested by being there."""
+
+import re
+from collections.abc import Iterable
+
+import polars as pl
+import pytest
+
+from stepscope.analyses.steady_steps import steady_steps
+from stepscope.core.finding import Finding
+from stepscope.core.plugins import Group
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import TABLES
+from stepscope.core.synth import build
+from stepscope.diagnose import RULES as GROUP
+from stepscope.diagnose import diagnose
+
+RULES = GROUP.load()
+HEADINGS = ["What it finds", "Why it costs time", "What to do", "How the gain is predicted", "When it is wrong"]
+SOURCES = {*Group("analyses", Analysis).names(), *TABLES}
+TIMES = {table: [column.name for column in columns if column.unit == "ns"] for table, columns in TABLES.items()}
+MOMENTS = {"start", "end", "time"}
+
+each_rule = pytest.mark.parametrize("name", RULES)
+
+
+def mean_step(run: Run) -> float:
+    return float(steady_steps(run)["duration"].to_numpy().mean())
+
+
+def findings(name: str, run: Run) -> list[Finding]:
+    return list(RULES[name].check(run))
+
+
+def changed(run: Run, change: dict[str, pl.Expr]) -> Run:
+    """The run with columns replaced wherever they are, by column name."""
+    tables = {
+        table: frame.with_columns(
+            expression.cast(frame.schema[column]).alias(column)
+            for column, expression in change.items()
+            if column in frame.columns and (column == "rank" or column in TIMES[table])
+        )
+        for table, frame in run.tables.items()
+    }
+    return Run(tables, run.path)
+
+
+def gains(found: Iterable[Finding]) -> list[tuple[int, int]]:
+    return [(finding.gain.low_ns, finding.gain.high_ns) for finding in found if finding.gain]
+
+
+@each_rule
+def test_page_has_every_heading(name: str) -> None:
+    page = GROUP.page(name)
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
+    for text in re.split(r"^## .*$", page, flags=re.MULTILINE):
+        assert len(text.split()) >= 5, "a heading without a text says nothing"
+
+
+@each_rule
+def test_fires_on_its_problem_and_not_on_the_fix(name: str) -> None:
+    assert findings(name, build(RULES[name].example, fixed=False))
+    assert not findings(name, build(RULES[name].example, fixed=True))
+
+
+@each_rule
+def test_predicted_gain_matches_what_the_fix_saves(name: str) -> None:
+    bad, fixed = (build(RULES[name].example, fixed=f) for f in (False, True))
+    saved = mean_step(bad) - mean_step(fixed)
+    predicted = gains(findings(name, bad))
+    assert any(low <= saved * 1.02 and high >= saved * 0.98 for low, high in predicted), (saved, predicted)
+    assert all(high <= 2 * low + 2 for low, high in predicted), "a range this wide predicts nothing"
+
+
+@each_rule
+def test_is_the_only_rule_to_claim_its_problem(name: str) -> None:
+    diagnosis = diagnose(build(RULES[name].example, fixed=False))
+    assert [block.rule for block in diagnosis.findings] == [name], "two findings would count one gain twice"
+
+
+@each_rule
+def test_no_other_rule_fires_on_the_fix(name: str) -> None:
+    assert not diagnose(build(RULES[name].example, fixed=True)).findings
+
+
+@each_rule
+def test_reports_data_and_not_text(name: str) -> None:
+    for finding in findings(name, build(RULES[name].example, fixed=False)):
+        assert finding.evidence
+        assert finding.advice
+        assert any(advice.code for advice in finding.advice), "advice has code to write"
+        assert finding.ranks == (0,)
+        assert not re.search(r"\d%|\d ?(ms|ns|s)\b", finding.title), "numbers are evidence, with a unit"
+        assert {evidence.source for evidence in finding.evidence} <= SOURCES
+
+
+@each_rule
+def test_shifting_all_times_changes_nothing(name: str) -> None:
+    run = build(RULES[name].example, fixed=False)
+    later = changed(run, {column: pl.col(column) + 1_700_000_000_000_000_000 for column in MOMENTS})
+    assert findings(name, later) == findings(name, run)
+
+
+@each_rule
+@pytest.mark.parametrize("factor", [2, 10])
+def test_scaling_times_scales_the_gain(name: str, factor: int) -> None:
+    run = build(RULES[name].example, fixed=False)
+    columns = {column for names in TIMES.values() for column in names}
+    slower = changed(run, {column: pl.col(column) * factor for column in columns})
+    for (low, high), (low_slow, high_slow) in zip(
+        gains(findings(name, run)), gains(findings(name, slower)), strict=True
+    ):
+        assert low_slow == pytest.approx(factor * low, abs=2 * factor)
+        assert high_slow == pytest.approx(factor * high, abs=2 * factor)
+
+
+@each_rule
+def test_renaming_ranks_renames_ranks(name: str) -> None:
+    run = build(RULES[name].example, fixed=False)
+    renamed = findings(name, changed(run, {"rank": pl.col("rank") + 3}))
+    assert [finding.ranks for finding in renamed] == [(3,)] * len(renamed)
+    assert gains(renamed) == gains(findings(name, run))
+
+
+@each_rule
+def test_order_of_rows_changes_nothing(name: str) -> None:
+    run = build(RULES[name].example, fixed=False)
+    reversed_rows = Run({table: frame.reverse() for table, frame in run.tables.items()})
+    assert findings(name, reversed_rows) == findings(name, run)

@@ -1,0 +1,251 @@
+"""The contract of all sections: built from any run, printed in every format, and valid JSON."""
+
+import io
+import json
+from collections.abc import Callable
+from importlib.resources import files
+
+import jsonschema
+import polars as pl
+import pytest
+
+from stepscope.cli._assemble import SECTIONS, assemble
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Bars, Table, Text, Verdict
+from stepscope.core.run import Run
+from stepscope.core.schema import TABLES
+from stepscope.core.synth import MS, Synth
+from stepscope.render.document import Report
+from stepscope.render.html import report_html
+from stepscope.render.json import dumps, report_document
+from stepscope.render.markdown import report_markdown
+from stepscope.render.terminal import console_for, print_report, print_summary
+
+SCHEMA = json.loads(files("stepscope.render").joinpath("report.schema.json").read_text(encoding="utf-8"))
+HOSTILE = "\x1b[2J\x1b]0;owned\x07|\n# <script>alert(1)</script> `{}` {0} \u202e" + "x" * 200_000
+STEP = 100  # ms
+TRACED = range(30, 33)
+
+
+def steps_of(synth: Synth, rank: int, *, count: int = 40, wait: float = 60) -> None:
+    for number in range(count):
+        start = number * STEP
+        tags = ("traced",) if number in TRACED else ()
+        synth.step(
+            number, start, start + STEP, data_wait=wait, forward=15, backward=15, optimizer=5, samples=32,
+            tags=tags, rank=rank,
+        )  # fmt: skip
+
+
+def trace_of(synth: Synth, *, device: bool) -> None:
+    for number in TRACED:
+        start = number * STEP
+        end = start + STEP
+        synth.host(f"ProfilerStep#{number}", "annotation", start, end)
+        synth.host("enumerate(DataLoader)#_Iter.__next__", "annotation", start, start + 60)
+        synth.host("aten::addmm", "operator", start + 60, start + 75)
+        synth.host(
+            "autograd::engine::evaluate_function: AddmmBackward0", "operator", start + 76, start + 90, thread="2"
+        )
+        synth.host("Optimizer.step#SGD.step", "annotation", start + 91, start + 95)
+        if device:
+            synth.host("cudaLaunchKernel", "runtime", start + 61, start + 62, correlation=number)
+            synth.kernel(start + 62, start + 75, "volta_sgemm_64x64_nt", correlation=number, occupancy=0.4)
+            synth.kernel(start + 60, start + 61, "Memcpy HtoD (Pageable -> Device)", kind="memcpy", bytes=2**20)
+
+
+def facts_of(synth: Synth) -> None:
+    synth.add(
+        "processes", framework="torch 2.13.0", host="node", world_size=1, rank_source="RANK", threads=2, probe_cost=3000
+    )
+    synth.add(
+        "loaders", loader=0, train=True, dataset="pkg.Images", dataset_file="data.py", dataset_line=7, batch_size=32,
+        num_workers=0, pin_memory=False,
+    )  # fmt: skip
+    synth.add("optimizers", name="Adam", module="torch.optim.adam", groups=1, parameters=12, elements=1_234_567)
+    for second in range(4):
+        synth.add("system", time=second * 1000 * MS, what="system CPU", value=0.5, unit="ratio")
+        synth.add("system", time=second * 1000 * MS, what="job memory", value=2.0**30, unit="bytes")
+    synth.add("windows", window=0, status="recorded", first_step=30, last_step=32, trace="t.json", cost=5 * MS)
+    synth.add("meta", source="run", key="command", value='["python", "train.py"]')
+    synth.add("skipped", source="t.json", reason="events without a name", count=3)
+    for step in range(4, 30):
+        for part in range(3):
+            time = step * STEP + 10 + 20 * part
+            synth.sample(step, time, 20, "data_wait", "data.py", 41, function="__getitem__", text="x = resize(x)")
+
+
+def full() -> Run:
+    synth = Synth()
+    steps_of(synth, 0)
+    trace_of(synth, device=True)
+    facts_of(synth)
+    synth.add("devices", device=0, name="NVIDIA H200", memory=2**37, sms=132, max_threads_per_sm=2048, warp_size=32)
+    return synth.run()
+
+
+def on_the_cpu() -> Run:
+    synth = Synth()
+    steps_of(synth, 0)
+    trace_of(synth, device=False)
+    facts_of(synth)
+    return synth.run()
+
+
+def empty() -> Run:
+    return Synth().run()
+
+
+def hostile() -> Run:
+    """The full run with every name replaced that an analysis does not have to recognise."""
+    run = full()
+    kept = {"kind", "clock", "phase", "unit", "status", "what", "pid", "thread", "capability", "rank_source", "key"}
+    tables = {}
+    for name, table in run.tables.items():
+        texts = [column.name for column in TABLES[name] if column.type == pl.String and column.name not in kept]
+        markers = (
+            pl.col("name").str.contains("ProfilerStep|DataLoader|evaluate_function")
+            if "name" in texts
+            else pl.lit(False)
+        )
+        tables[name] = table.with_columns(
+            pl.when(pl.col(text).is_null() | markers).then(pl.col(text)).otherwise(pl.lit(HOSTILE)).alias(text)
+            for text in texts
+        )
+    return Run(tables, HOSTILE)
+
+
+def several_ranks() -> Run:
+    synth = Synth()
+    for rank in range(12):
+        steps_of(synth, rank, wait=40 + rank)
+        synth.add("processes", rank=rank, pid=str(rank), framework="torch 2.13.0", host="node", world_size=12)
+    return synth.run()
+
+
+RUNS: dict[str, Callable[[], Run]] = {
+    "full": full, "cpu": on_the_cpu, "empty": empty, "hostile": hostile, "ranks": several_ranks,
+}  # fmt: skip
+
+
+@pytest.fixture(params=list(RUNS))
+def report(request: pytest.FixtureRequest) -> Report:
+    return assemble(RUNS[request.param]())
+
+
+def printed(report: Report) -> str:
+    stream = io.StringIO()
+    print_report(console_for(stream), report)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", SECTIONS.names())
+@pytest.mark.parametrize("make", RUNS.values(), ids=RUNS)
+def test_a_section_gives_blocks_or_says_what_is_missing(name: str, make: Callable[[], Run]) -> None:
+    run = make()
+    try:
+        blocks = SECTIONS.get(name).build(run)
+    except MissingData as missing:
+        blocks, lack = [], missing
+        told = bool(lack.what) and ("stepscope" in lack.how or "train for" in lack.how)
+    else:
+        told = True
+    assert told
+    for block in blocks:
+        if isinstance(block, Table):
+            assert all(len(row) == len(block.columns) for row in block.rows)
+
+
+@pytest.mark.parametrize("name", SECTIONS.names())
+def test_a_section_shows_a_run_that_has_everything(name: str) -> None:
+    assert SECTIONS.get(name).build(full()) or name == "unchecked"
+
+
+def test_every_renderer_draws_every_run(report: Report) -> None:
+    text = printed(report)
+    assert max(map(len, text.splitlines())) <= 100
+    document = json.loads(dumps(report_document(report)))
+    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    page, markdown = report_html(report), report_markdown(report)
+    for drawn in (text, page, markdown):
+        assert "\x1b" not in drawn
+        assert "\u202e" not in drawn
+        assert "None" not in drawn
+        assert "nan" not in drawn.split()
+        assert len(drawn) < 400_000
+    assert "<script" not in page
+    titles = [part.title for part in report.parts[1:] if part.blocks]
+    assert all(
+        f"\n{title} ─" in text and f"\n## {title}" in markdown and f"<h2>{title}</h2>" in page for title in titles
+    )
+
+
+def test_the_summary_of_a_known_run() -> None:
+    verdict, bar, words = SECTIONS.get("summary").build(full())
+    assert isinstance(verdict, Verdict)
+    assert verdict.bound == "input"
+    assert isinstance(bar, Bars)
+    assert [(part.label, part.value) for part in bar.parts] == [
+        ("data wait", 60 * MS), ("forward", 15 * MS), ("backward", 15 * MS), ("optimizer", 5 * MS), ("other", 5 * MS),
+    ]  # fmt: skip
+    assert isinstance(words, Text)
+    assert words.text == "Averages over {} of {} steps; median {}; left out: {} traced, {} warm-up."
+    assert [value.value for value in words.values] == [34, 40, 100 * MS, 3, 3]
+
+
+def test_a_part_that_was_not_observed_is_not_drawn_as_zero() -> None:
+    synth = Synth()
+    for number in range(10):
+        synth.step(number, number * STEP, (number + 1) * STEP, data_wait=None, forward=50, backward=40)
+    (bar,) = [block for block in SECTIONS.get("summary").build(synth.run()) if isinstance(block, Bars)]
+    assert "data wait" not in [part.label for part in bar.parts]
+
+
+def test_a_job_on_the_cpu_gets_no_pages_about_devices() -> None:
+    report = assemble(on_the_cpu())
+    names = {part.name for part in report.parts if part.blocks}
+    assert "kernels" not in names
+    text = printed(report)
+    for word in ("Kernels", "SM efficiency", "exposed", "On the GPU"):
+        assert word not in text
+
+
+def test_the_workload_answers_three_questions() -> None:
+    does, executes, lives = SECTIONS.get("workload").build(full())
+    assert isinstance(does, Text)
+    assert does.text.startswith(
+        "What the workload does: Adam trains {} parameters in {} tensors. A step takes {} samples."
+    )
+    assert isinstance(executes, Text)
+    assert executes.text.startswith("Where its code executes: One process on node.")
+    assert "no loader workers" in executes.text
+    assert "{} × NVIDIA H200." in executes.text
+    assert isinstance(lives, Text)
+    assert lives.text.startswith(
+        "Where its data lives: Samples come from pkg.Images (data.py:7); batches wait in pageable"
+    )
+    assert "Job memory reached {}." in lives.text
+
+
+def test_rules_that_lack_the_same_thing_share_a_row() -> None:
+    (table,) = SECTIONS.get("unchecked").build(empty())
+    assert isinstance(table, Table)
+    needs = [row[1:] for row in table.rows]
+    assert len(needs) == len(set(needs))
+
+
+def test_the_first_screen_of_a_real_report_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    console = console_for(stream)
+    console.width = 80
+    print_summary(console, assemble(full()))
+    lines = stream.getvalue().splitlines()
+    assert len(lines) <= 24
+    assert any("train" in line or "data.py:41" in line for line in lines)
+
+
+def test_why_no_step_was_seen_is_told() -> None:
+    synth = Synth()
+    synth.add("meta", source="run", key="no_steps", value="No step was recorded: {reason}.")
+    text = printed(assemble(synth.run()))
+    assert "No step was recorded: {reason}." in text

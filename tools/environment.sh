@@ -1,0 +1,39 @@
+# Sourced by ./check and ./demo: make_environment GROUP makes .venv, or brings it up to date, and says what it does.
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3 python3.11 python3.12 python3.13; do
+        if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    echo "No Python 3.11 or newer was found. Install one, or name it: PYTHON=/path/to/python $0" >&2
+    return 1
+}
+
+# What is installed follows from these two files alone; an edit of either brings the environment up to date.
+wanted_state() {
+    cat pyproject.toml constraints.txt | cksum
+}
+
+installed() {
+    [ "$(cat ".venv/.installed-$1" 2>/dev/null)" = "$(wanted_state)" ] && .venv/bin/python -c 'import stepscope' 2>/dev/null
+}
+
+make_environment() {
+    local group=$1 python
+    if installed "$group" || installed dev; then
+        return 0
+    fi
+    if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+        python=$(find_python) || return 1
+        echo "Making .venv with $("$python" --version)"
+        rm -rf .venv
+        "$python" -m venv .venv || return 1
+    fi
+    echo "Installing stepscope and its '$group' packages into .venv (a minute or two the first time)"
+    .venv/bin/python -m pip install --quiet --quiet --upgrade 'pip>=25.1' || return 1
+    .venv/bin/python -m pip install --quiet --quiet --constraint constraints.txt --editable . --group "$group" || return 1
+    wanted_state >".venv/.installed-$group"
+}
