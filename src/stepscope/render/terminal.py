@@ -3,6 +3,7 @@
 Without a terminal the width is 100 columns and nothing is coloured, so that a pipe or a file always gets the same text.
 """
 
+import re
 import shutil
 from typing import IO, assert_never
 
@@ -36,6 +37,8 @@ _TOP = 3  # findings on the first screen
 _FILLS = ("█", "▓", "▒", "░", "▚", "▞", "▪", "·")
 _PLAIN_FILLS = "#=+-*%o."  # for an output that has ASCII only
 _STYLES = ("yellow", "blue", "cyan", "magenta", "green", "red", "white", "bright_black")
+_QUANTITY = re.compile(r"(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|GB/s)(?!\w)")
+_NO_BREAK = "\ue000"  # stands for a blank while lines are broken; rich breaks at no-break spaces too
 _BOUND_STYLES = {"balanced": "bold green", "unknown": "bold yellow"}
 
 
@@ -141,21 +144,19 @@ def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
 
 def _print_brief(console: Console, number: int, finding: Finding, mean_step: float | None, *, roomy: bool) -> None:
     """A finding in five lines, more only if `roomy`: title and gain, evidence, place, what to do, code."""
-    rest = _print_heading(console, f"{number}. ", finding, mean_step)
     evidence = "; ".join(f"{plain(e.label)} {quantity(e.value, e.unit)}" for e in finding.evidence)
-    _print_cut(console, Line("   ").append_text(rest).append(evidence, style="dim"))
-    if finding.where:
-        _print_cut(console, Line("   ").append_text(_place(finding.where[0])))
+    lines = [("   ", _print_heading(console, f"{number}. ", finding, mean_step).append(evidence, style="dim"))]
+    lines += [("   ", _place(place)) for place in finding.where[:1]]
     for advice in finding.advice[:1]:
-        words = Line(f"→ {plain(advice.text, limit=400)}")
-        if roomy:
-            _print_words(console, words, lead="   ")
-        else:
-            _print_cut(console, Line("   ").append_text(words))
+        lines.append(("   ", Line(f"→ {plain(advice.text, limit=400)}")))
         code = code_lines(advice.code)
-        for line in code[:1]:
-            more = f"  (and {counted(len(code) - 1, 'more line')})" if len(code) > 1 else ""
-            _print_cut(console, Line(f"     {line}", style="cyan").append(more, style="dim"))
+        more = f"  (and {counted(len(code) - 1, 'more line')})" if len(code) > 1 else ""
+        lines += [("     ", Line(line, style="cyan").append(more, style="dim")) for line in code[:1]]
+    for lead, line in lines:
+        if roomy:
+            _print_words(console, line, lead=lead)
+        else:
+            _print_cut(console, Line(lead).append_text(line))
 
 
 def print_finding(console: Console, block: FindingBlock, mean_step: float | None, all_ranks: tuple[int, ...]) -> None:
@@ -176,7 +177,7 @@ def print_finding(console: Console, block: FindingBlock, mean_step: float | None
     for advice in finding.advice:
         _print_field(console, "do", plain(advice.text, limit=1000))
         for line in code_lines(advice.code):
-            _print_cut(console, Line(" " * (_VALUE_COLUMN + 2) + line, style="cyan"))
+            _print_words(console, Line(line, style="cyan"), lead=" " * (_VALUE_COLUMN + 2))
 
 
 def _print_heading(console: Console, lead: str, finding: Finding, mean_step: float | None) -> Line:
@@ -199,7 +200,11 @@ def _place(place: Place) -> Line:
 def _ranks(ranks: tuple[int, ...], all_ranks: tuple[int, ...]) -> str:
     if len(all_ranks) <= 1 or not ranks:
         return ""
-    return " · all ranks" if set(ranks) >= set(all_ranks) else f" · rank{'s' if len(ranks) > 1 else ''} {_rank_list(ranks)}"
+    return (
+        " · all ranks"
+        if set(ranks) >= set(all_ranks)
+        else f" · rank{'s' if len(ranks) > 1 else ''} {_rank_list(ranks)}"
+    )
 
 
 def _rank_list(ranks: tuple[int, ...]) -> str:
@@ -214,9 +219,12 @@ def _print_field(console: Console, name: str, value: str | Line) -> None:
 
 
 def _print_words(console: Console, words: Line, lead: str = "") -> None:
-    """Words folded at blanks; all lines begin below the first one's words, and none ends in a blank."""
+    """Words folded at blanks, but not between a number and its unit; all lines begin below the first one's words."""
+    words = words.copy()
+    words.plain = _QUANTITY.sub(rf"\1{_NO_BREAK}\2", words.plain)
     for number, line in enumerate(words.wrap(console, console.width - len(lead))):
         line.rstrip()
+        line.plain = line.plain.replace(_NO_BREAK, " ")
         start = lead if number == 0 else " " * len(lead)
         console.print(Line().append(start, style="dim").append_text(line))
 

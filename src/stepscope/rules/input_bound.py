@@ -58,9 +58,13 @@ _WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fa
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """Mean wait, step and backward of a rank in ns, and the share of its waiting in first steps of epochs."""
+    """Mean wait, step and backward of a rank in ns, and the share of its waiting in first steps of epochs.
+
+    `wait` is the part of `waiting` in which the device has nothing to do, where a trace tells, else all of it.
+    """
 
     rank: int
+    waiting: float
     wait: float
     step: float
     backward: float
@@ -100,7 +104,7 @@ def _waits(run: Run) -> list[_Wait]:
         raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
     exposed = _exposed(run)
     return [
-        _Wait(rank, wait * exposed.get(rank, 1.0), step, backward, at_start or 0.0)
+        _Wait(rank, wait, wait * exposed.get(rank, 1.0), step, backward, at_start or 0.0)
         for rank, wait, step, backward, at_start in means.sort("rank").iter_rows()
     ]
 
@@ -115,9 +119,11 @@ def _exposed(run: Run) -> dict[int, float]:
 
 def _evidence(worst: _Wait, culprits: list[_Wait], waits: list[_Wait], facts: LoaderFacts) -> tuple[Evidence, ...]:
     rows = [
-        Evidence(label="data wait per step", value=worst.wait, unit="ns", source="steady-steps"),
-        Evidence(label="share of the step", value=worst.wait / worst.step, unit="ratio", source="steady-steps"),
+        Evidence(label="data wait per step", value=worst.waiting, unit="ns", source="steady-steps"),
+        Evidence(label="share of the step", value=worst.waiting / worst.step, unit="ratio", source="steady-steps"),
     ]
+    if worst.wait < worst.waiting:
+        rows.append(Evidence(label="of it with an idle device", value=worst.wait, unit="ns", source="device"))
     if facts.described and facts.workers is not None:
         rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
     victims = [row for row in waits if row not in culprits]

@@ -52,7 +52,9 @@ def _other_clocks(run: Run) -> list[Block]:
         text = "On the device a step takes {} (median of {}), from CUDA events at the step ends, without synchronising."
         blocks.append(Text(text, (median, Value(on_device.len(), "count"))))
     if is_traced(run):
-        text = "Operators, kernels and device times are from the profiler's clock, in traced steps only."
+        text = (
+            "Operators, kernels and device times are from the profiler's clock, in traced steps only, which are longer."
+        )
         blocks.append(Text(text))
     samples = run.optional("stacks").height
     if samples:

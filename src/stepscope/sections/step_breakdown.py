@@ -24,8 +24,10 @@ def build(run: Run) -> list[Block]:
     table = step_breakdown(run)
     means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
-    steps = Text("Mean of {} traced steps; true step times are those of the summary.", (Value(table.height, "count"),))
-    return [Bars("One traced step, mean", "ns", parts), steps]
+    bars = Bars("One traced step, mean", "ns", parts)
+    if table.height == 1:
+        return [bars, Text("One traced step.")]
+    return [bars, Text("Mean of {} traced steps.", (Value(table.height, "count"),))]
 
 
 SECTION = Section(title="Step breakdown", order=60, build=build)
