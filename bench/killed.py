@@ -63,7 +63,10 @@ def main() -> None:
             code, counted, readable = killed_once(Path(name), chance.uniform(0.0, 3.0))
         right = code == -signal.SIGKILL and readable in (counted, counted + 1)
         wrong += not right
-        print(f"{turn:3}: exit {code}, {counted} steps counted, {readable} readable{'' if right else '  WRONG'}", flush=True)
+        print(
+            f"{turn:3}: exit {code}, {counted} steps counted, {readable} readable{'' if right else '  WRONG'}",
+            flush=True,
+        )
     print(f"{options.times - wrong} of {options.times} as they should be")
 
 

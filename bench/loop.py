@@ -21,7 +21,9 @@ WARM_UP = 50  # allocator, thread pools and lazily created state have settled af
 def network(kind: str) -> tuple[nn.Module, TensorDataset, int]:
     if kind == "tiny":
         return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)), data((4096, 16)), 8
-    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(4))
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(4)
+    )
     model(torch.zeros(1, 3, 32, 32))
     return model, data((512, 3, 32, 32)), 32
 

@@ -1,7 +1,7 @@
 """Seven scripts, one planted problem each, one of them healthy: does the report name category and line, at what cost?
 
-    python bench/planted.py                    # every scenario once bare and once under stepscope
-    python bench/planted.py --rounds 3 slow_line healthy
+python bench/planted.py                    # every scenario once bare and once under stepscope
+python bench/planted.py --rounds 3 slow_line healthy
 """
 
 import argparse
@@ -13,6 +13,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
@@ -43,10 +44,9 @@ def timed(command: list[str], folder: str) -> float:
     return time.perf_counter() - began
 
 
-def judge(planted: Planted, report: dict[str, object]) -> tuple[bool, bool, str]:
+def judge(planted: Planted, report: dict[str, Any]) -> tuple[bool, bool, str]:
     """Whether bound and rule are right, whether the first place is the culprit's line, and what was said."""
     verdict, findings = report["verdict"], report["findings"]
-    assert isinstance(verdict, dict) and isinstance(findings, list)
     top = findings[0] if findings else None
     where = top["where"][0] if top and top["where"] else None
     source = Path(where["file"]).read_text().splitlines()[where["line"] - 1].strip() if where else ""
@@ -56,10 +56,28 @@ def judge(planted: Planted, report: dict[str, object]) -> tuple[bool, bool, str]
     return right, line, said
 
 
+def report_of(run: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "stepscope", "report", run, "--format", "json"]
+    report: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return report
+
+
+def gain_of(report: dict[str, Any], script: list[str], folder: str) -> str:
+    """The gain that was predicted against the mean step that the fixed script saves."""
+    gain = report["findings"][0]["gain"]
+    run = str(Path(folder) / "fixed")
+    timed([sys.executable, "-m", "stepscope", "run", "--out", run, "--", *script, "--fixed"], folder)
+    before, after = (each["run"]["step_ns"]["mean"] for each in (report, report_of(run)))
+    low, high, saved = (value / 1e6 for value in (gain["low_ns"], gain["high_ns"], before - after))
+    held = "holds" if low <= saved <= high else "MISSES"
+    return f"   predicted {low:.1f} to {high:.1f} ms of {before / 1e6:.1f}, saved {saved:.1f}: {held}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(PLANTED), help=", ".join(PLANTED))
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--gains", action="store_true")
     options = parser.parse_args()
     for name in options.names:
         with tempfile.TemporaryDirectory() as folder:
@@ -70,11 +88,12 @@ def main() -> None:
                 bare = timed(script, folder)
                 with_probe = [sys.executable, "-m", "stepscope", "run", "--out", f"{out}{turn}", "--", *script]
                 longer.append(timed(with_probe, folder) - bare)
-            report = [sys.executable, "-m", "stepscope", "report", f"{out}0", "--format", "json"]
-            done = subprocess.run(report, check=True, capture_output=True, text=True)
-            right, line, said = judge(PLANTED[name], json.loads(done.stdout))
+            report = report_of(f"{out}0")
+            right, line, said = judge(PLANTED[name], report)
             marks = f"{'right' if right else 'WRONG':5} {'line' if line else 'NO LINE':7}"
             print(f"{name:17} {marks} {statistics.median(longer):+5.2f} s longer   {said}", flush=True)
+            if options.gains and report["findings"]:
+                print(gain_of(report, script, folder), flush=True)
 
 
 if __name__ == "__main__":

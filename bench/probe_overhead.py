@@ -76,10 +76,13 @@ def show(kind: str, results: dict[str, list[dict[str, float]]]) -> None:
     bare = results["bare"]
     step = statistics.median(figures["p50"] for figures in bare)
     print(f"\n{kind}: bare step {step / 1e3:,.1f} µs (median of {len(bare)} rounds × {STEPS[kind]} steps)")
-    print(f"  {'':10} {'wall p50':>12} {'wall p10':>12} {'wall mean':>12} {'CPU':>12} {'% of step':>10} {'start-up':>10} {'whole job':>10}")
+    heads = [f"{head:>12}" for head in ("wall p50", "wall p10", "wall mean", "CPU")]
+    print(f"  {'':10} {' '.join(heads)} {'% of step':>10} {'start-up':>10} {'whole job':>10}")
     for label, runs in results.items():
         if label != "bare":
-            delta = {key: statistics.median(r[key] - b[key] for r, b in zip(runs, bare, strict=True)) for key in bare[0]}
+            delta = {
+                key: statistics.median(r[key] - b[key] for r, b in zip(runs, bare, strict=True)) for key in bare[0]
+            }
             micro = [f"{delta[key] / 1e3:+9.2f} µs" for key in ("p50", "p10", "mean", "cpu")]
             print(
                 f"  {label:10} {' '.join(micro)} {100 * delta['p50'] / step:+9.2f}% "

@@ -1,6 +1,6 @@
 """Recorded shares of data wait against the count of scripts that measure themselves, through the command line.
 
-    python bench/truth.py
+python bench/truth.py
 """
 
 import json

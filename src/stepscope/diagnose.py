@@ -3,10 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import polars as pl
-
 from stepscope.analyses.bound import bound
-from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import Group
@@ -86,7 +83,7 @@ def _verdict(run: Run) -> Verdict:
         return Verdict("unknown", None, None, "no rank has steady steps")
     _, row = max(rows, key=lambda pair: (pair[0], -pair[1]["rank"]))
     share = row["device"] if row["limit"] == "balanced" else row.get(row["limit"])
-    return Verdict(row["limit"], share, _median_step(run, row["rank"]) or row["step"], row["why_unknown"] or "")
+    return Verdict(row["limit"], share, row["step"], row["why_unknown"] or "")
 
 
 def _removable(row: dict[str, object]) -> float:
@@ -94,11 +91,3 @@ def _removable(row: dict[str, object]) -> float:
     limit = str(row["limit"])
     share = row.get(limit) if limit not in ("device", "balanced", "unknown") else 0.0
     return float(share) if isinstance(share, int | float) else 0.0
-
-
-def _median_step(run: Run, rank: int) -> float | None:
-    try:
-        median = steady_steps(run).filter(pl.col("rank") == rank)["duration"].median()
-    except MissingData:
-        return None
-    return float(median) if isinstance(median, int | float) else None

@@ -17,7 +17,7 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
         "activities": None,
         "lines_hz": 25,
         "trace_seconds": 10,
-        "trace_events": 400_000,
+        "trace_events": 100_000,
     }
 
 

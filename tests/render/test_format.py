@@ -92,18 +92,18 @@ def test_gain(low: int, high: int, step: float | None, expected: str) -> None:
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [
-        ("input", "Input-bound: 63 % of each 41.2 ms step waits for the next batch."),
+        ("input", "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
         (
             "host",
-            "Host-bound: 63 % of each 41.2 ms step goes by in Python, files and launching while nothing computes.",
+            "Host-bound: 63 % of the mean step of 41.2 ms goes by in Python, files and launching while nothing computes.",
         ),
-        ("device", "Device-bound: 63 % of each 41.2 ms step is computing."),
+        ("device", "Device-bound: 63 % of the mean step of 41.2 ms is computing."),
         (
             "communication",
-            "Communication-bound: 63 % of each 41.2 ms step waits for other ranks with nothing computing meanwhile.",
+            "Communication-bound: 63 % of the mean step of 41.2 ms waits for other ranks with nothing computing meanwhile.",
         ),
-        ("memory", "Memory-bound: 63 % of each 41.2 ms step copies or sets memory with nothing computing meanwhile."),
-        ("balanced", "Balanced: no single part limits each 41.2 ms step."),
+        ("memory", "Memory-bound: 63 % of the mean step of 41.2 ms copies or sets memory with nothing computing meanwhile."),
+        ("balanced", "Balanced: no single part limits the mean step of 41.2 ms."),
     ],
 )
 def test_sentence(bound: Bound, expected: str) -> None:

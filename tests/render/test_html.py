@@ -40,7 +40,7 @@ class Tags(HTMLParser):
 def test_a_report(report: Report) -> None:
     page = report_html(report)
     tags = Tags(page)
-    assert "Input-bound: 63 % of each 41.2 ms step waits for the next batch." in tags.text
+    assert "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch." in tags.text
     assert "saves 12–20 ms a step (8–13 %)" in tags.text
     assert "train.py:41 in __getitem__" in tags.text
     assert tags.tags.count("article") == 5

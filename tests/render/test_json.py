@@ -42,7 +42,7 @@ def test_a_report_is_as_promised(report: Report) -> None:
     assert document["verdict"] == {
         "bound": "input",
         "share": 0.634,
-        "sentence": "Input-bound: 63 % of each 41.2 ms step waits for the next batch.",
+        "sentence": "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.",
     }
     assert document["findings"][0] == {  # type: ignore[index]
         "rule": "input-bound",

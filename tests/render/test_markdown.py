@@ -20,7 +20,7 @@ def drawn(markdown: str) -> str:
 
 def test_a_report(report: Report) -> None:
     text = report_markdown(report)
-    assert "**Input-bound: 63 % of each 41.2 ms step waits for the next batch.**" in text
+    assert "**Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.**" in text
     assert "| data wait | 26 ms | 63 % |" in text
     assert "### Problem 1 holds every step up\n\n**saves 12–20 ms a step (8–13 %)**" in text
     assert "- `train.py:41 in __getitem__`: `image = resize(image)`" in text

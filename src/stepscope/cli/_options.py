@@ -21,7 +21,7 @@ DEFAULT_LINES_HZ = 25
 _MOST_LINES_HZ = 200  # above it the sampler itself takes more than a per cent of a core
 _SCHEDULE = {"skip_first": 0, "wait": 10, "warmup": 1, "active": 3, "repeat": 1}
 _TRACE_SECONDS = 10  # a window is cut when it lasts longer than this
-_TRACE_EVENTS = 400_000  # or holds more than this: a trace of about 100 MB
+_TRACE_EVENTS = 100_000  # or holds more than this: 30 MB, about a second to write and read again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ machine); then one look must not speak for more than LATE_NS.
 What it does not see. The lock changes hands in calls that release it (every torch operator) or when the thread that
 wants it has waited for Python's switch interval, 5 ms: pure Python shorter than that would be charged to the next call.
 So the interval is PROMPT_S while the training thread and the sampler are the only threads of Python; the job's own
-value is back when there is a third, whose turns it would change, in forked children and at the end. Samples that fall due while stepscope itself traces or exports are
-left out: that time belongs to no step. Collections by the garbage collector over 1 ms come in as samples of their own
-that stand for just their time (see garbage.py); what falls due in them is left out.
+value is back when there is a third, whose turns it would change, in forked children and at the end. Samples that fall
+due while stepscope itself traces or exports are left out: that time belongs to no step. Collections by the garbage
+collector over 1 ms come in as samples of their own that stand for just their time (see garbage.py); what falls due in
+them is left out.
 """
 
 from __future__ import annotations

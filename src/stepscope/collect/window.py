@@ -57,7 +57,7 @@ class Window:
         self._extras: list[str] = sorted(options.get("with") or [])
         self._wanted: list[str] | None = options.get("activities")
         self._max_ns = int(float(options.get("trace_seconds", 10)) * 1e9)
-        self._max_events = int(options.get("trace_events", 400_000))
+        self._max_events = int(options.get("trace_events", 100_000))
         self._index = self._upcoming = self._wake = self._late_flags = 0
         self._busy = self._script_profiles = False
         self._tracer: Tracer | None = None

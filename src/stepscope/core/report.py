@@ -32,7 +32,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What limits the run, its share of step time (None if unknown), and the median step it is a share of."""
+    """What limits the run, its share of step time (None if unknown), and the mean step it is a share of."""
 
     bound: Bound
     share: float | None

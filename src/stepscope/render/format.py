@@ -96,8 +96,8 @@ def gain_text(gain: Gain, step_ns: float | None) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """The verdict in one sentence: `Input-bound: 63 % of each 41.2 ms step waits for the next batch.`"""
-    of_step = f"each {quantity(verdict.step_ns, 'ns')} step" if verdict.step_ns else "each step"
+    """The verdict in one sentence: `Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.`"""
+    of_step = f"the mean step of {quantity(verdict.step_ns, 'ns')}" if verdict.step_ns else "each step"
     share = f"{quantity(verdict.share, 'ratio')} of {of_step}" if verdict.share is not None else f"most of {of_step}"
     match verdict.bound:
         case "input":

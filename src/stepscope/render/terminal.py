@@ -5,6 +5,8 @@ Without a terminal the width is 100 columns and nothing is coloured, so that a p
 
 import re
 import shutil
+from dataclasses import replace
+from pathlib import Path
 from typing import IO, assert_never
 
 from rich.console import Console
@@ -193,7 +195,10 @@ def _print_heading(console: Console, lead: str, finding: Finding, mean_step: flo
 
 
 def _place(place: Place) -> Line:
-    line = Line(place_text(place), style="yellow")
+    """Files below the current folder are named from there, as the user would open them."""
+    below = Path(place.file).is_relative_to(Path.cwd())
+    file = str(Path(place.file).relative_to(Path.cwd())) if below else place.file
+    line = Line(place_text(replace(place, file=file)), style="yellow")
     return line.append(f"  {plain(place.text.strip())}", style="default") if place.text.strip() else line
 
 
