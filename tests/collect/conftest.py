@@ -13,7 +13,7 @@ from stepscope.collect.launch import Exit, launch
 
 from .fake_job import Job, Optimizer, Source
 
-HEADER = struct.Struct("<16sIIqq24x")
+HEADER = struct.Struct("<16sIIqqq16x")
 RECORD = struct.Struct("<qqqqqqqqqqiI")
 
 
@@ -83,10 +83,11 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 def steps_of(path: Path) -> list[Step]:
     """All whole records of a steps.bin."""
     content = path.read_bytes()
-    magic, header_size, record_size, _, _ = HEADER.unpack_from(content)
+    magic, header_size, record_size, _, _, complete = HEADER.unpack_from(content)
     assert (magic, header_size, record_size) == (b"STEPSCOPE-STEPS1", HEADER.size, RECORD.size)
-    whole = (len(content) - header_size) // record_size
-    return [Step(*RECORD.unpack_from(content, header_size + index * record_size)) for index in range(whole)]
+    whole = complete or (len(content) - header_size) // record_size
+    steps = [Step(*RECORD.unpack_from(content, header_size + index * record_size)) for index in range(whole)]
+    return [step for step in steps if complete or step.end]
 
 
 def read_recording(folder: Path, end: Exit) -> Recording:

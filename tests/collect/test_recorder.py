@@ -52,7 +52,7 @@ def test_a_binary_file_has_its_header_and_every_record_at_once(recorder: Recorde
     file.write(b"efgh")
     content = (Path(recorder.directory) / "steps.bin").read_bytes()
     assert HEADER.unpack_from(content) == (
-        b"STEPSCOPE-STEPS1", HEADER_SIZE, 4, recorder.epoch_ns, recorder.monotonic_ns,
+        b"STEPSCOPE-STEPS1", HEADER_SIZE, 4, recorder.epoch_ns, recorder.monotonic_ns, 0,
     )  # fmt: skip
     assert content[HEADER_SIZE:] == b"abcdefgh"
 

@@ -110,11 +110,23 @@ def test_kill_at_any_byte_loses_only_the_step_in_flight(tmp_path: Path) -> None:
 
 
 def test_damaged_records_are_counted(tmp_path: Path) -> None:
-    backwards, late_wait, never = step(1, 500, 400), step(2, 500, 505, wait=10), bytes(STEP.size)
+    backwards, late_wait, never = step(1, 500, 400), step(2, 500, 505, wait=10), step(3, 0, 505)
     write_process(write_run(tmp_path / "run"), step(0, 1, 100), backwards, late_wait, never)
     run = open_run(tmp_path / "run")
     assert run.optional("steps")["step"].to_list() == [0]
     assert told(run) == {"step whose parts do not add up: left out": 3}
+
+
+@pytest.mark.parametrize("counted, readable", [(0, 3), (1, 1), (2, 2), (3, 3), (1 << 40, 4)])
+def test_the_header_counts_the_steps_of_a_file_made_longer(tmp_path: Path, counted: int, readable: int) -> None:
+    folder = write_process(write_run(tmp_path / "run"))
+    rows = [step(number, 1, 100) for number in range(3)]
+    content = bytearray(steps_file(*rows) + bytes(STEP.size))
+    struct.pack_into("<q", content, 40, counted)
+    (folder / "steps.bin").write_bytes(content)
+    run = open_run(tmp_path / "run")
+    assert run.optional("steps")["step"].to_list() == [0, 1, 2][:readable]
+    assert sum(told(run).values()) == max(0, readable - 3)
 
 
 def test_longer_records_of_a_later_version_are_read(tmp_path: Path) -> None:

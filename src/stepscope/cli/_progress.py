@@ -12,7 +12,7 @@ from stepscope.render.format import progress
 
 __all__ = ["Pace", "Reporter", "read_pace"]
 
-_HEADER = struct.Struct("<16sII")
+_HEADER = struct.Struct("<16sII16xq")  # magic, header size, record size, number of records
 _MAGIC = b"STEPSCOPE-STEPS1"
 _FIELDS = struct.Struct("<qqqq")  # step, start, end, data_wait: the fields of a record that are read here
 _RECENT = 50  # steps that the pace is of: enough to smooth, few enough to follow a change
@@ -49,13 +49,15 @@ def read_pace(run_dir: str) -> Pace | None:
 
 def _tail(descriptor: int) -> list[tuple[int, int, int, int]]:
     """step, start, end and data wait of the last whole records of a file."""
-    magic, header, size = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
+    magic, header, size, complete = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
     if magic != _MAGIC or size < _FIELDS.size:
         return []
     count = (os.fstat(descriptor).st_size - header) // size
+    count = min(count, complete) if complete > 0 else count
     first = max(count - _RECENT, 0)
     data = os.pread(descriptor, (count - first) * size, header + first * size)
-    return [_FIELDS.unpack_from(data, offset) for offset in range(0, len(data) - size + 1, size)]
+    records = [_FIELDS.unpack_from(data, offset) for offset in range(0, len(data) - size + 1, size)]
+    return [record for record in records if record[2]]  # blanks that a step will fill have no end
 
 
 def _pace(records: list[tuple[int, int, int, int]]) -> Pace | None:

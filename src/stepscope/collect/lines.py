@@ -1,4 +1,4 @@
-"""The line sampler: a thread in the job that looks at the training thread's stack some 25 times a second.
+"""The line sampler: a thread in the job that looks at the training thread's stack some 50 times a second.
 
 When it looks. Time is cut into slots of 1/hz from the start, and in each slot one moment is drawn at which a sample is
 due. The moments depend on nothing that the job does; moments a fixed time after the last look would come to lie behind

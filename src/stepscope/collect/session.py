@@ -114,10 +114,10 @@ class Session:
         row["clock"] = {"epoch_ns": recorder.epoch_ns, "monotonic_ns": recorder.monotonic_ns}
         row["probe_step_ns"] = self._described(_calibrate, "cost of the probe")
         recorder.write_json("process.json", row)
-        steps = recorder.open_binary("steps.bin", STEPS_MAGIC, RECORD.size)
+        write = recorder.open_mapped("steps.bin", STEPS_MAGIC, RECORD.size).writer()
         for record in self._records:
-            steps.write(record)
-        self._clock.emit = _writer(steps.fileno())
+            write(record)
+        self._clock.emit = write
         self._recorder = recorder
         self._records = []
         for what, why in self._notes:
@@ -240,16 +240,6 @@ class Session:
                 recorder.close()
             except OSError:
                 return
-
-
-def _writer(descriptor: int) -> Callable[[bytes], None]:
-    write, size = os.write, RECORD.size
-
-    def emit(record: bytes) -> None:
-        if write(descriptor, record) != size:
-            raise OSError("the disk is full: a step was written in part")
-
-    return emit
 
 
 def _free_directory(run_dir: str, rank: int, pid: int) -> str:

@@ -1,4 +1,7 @@
-"""Binary records of a process: a 64-byte header, then records of one size; a part of a record at the end is ignored."""
+"""Binary records of a process: a 64-byte header, then records of one size; a part of a record at the end is ignored.
+
+The header may have the number of whole records; where it has 0 the size of the file tells.
+"""
 
 import struct
 from dataclasses import dataclass
@@ -11,15 +14,19 @@ from stepscope.importers.run_dir.json_files import Note
 
 __all__ = ["DEVICE_STEP", "LINE", "STEP", "Kind", "Records", "read_records"]
 
-_HEADER = struct.Struct("<16sIIqq")
+_HEADER = struct.Struct("<16sIIqqq")  # magic, header size, record size, two clocks, number of records
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of record file: the magic text it begins with and the fields of a record, little endian."""
+    """One kind of record file: the magic text it begins with and the fields of a record, little endian.
+
+    A file may have been made longer than its records: `never_zero` is the field that tells a record from blanks.
+    """
 
     magic: bytes
     record: np.dtype[np.void]
+    never_zero: str | None = None
 
 
 STEP = Kind(
@@ -31,6 +38,7 @@ STEP = Kind(
         ("micro_batches", "<i4"),
         ("flags", "<u4"),
     ]),
+    "end",
 )  # fmt: skip
 """steps.bin: times on the monotonic clock, ns; -1 for what was not observed."""
 
@@ -69,11 +77,16 @@ def read_records(path: Path, kind: Kind, note: Note) -> Records | None:
     if len(data) < _HEADER.size:
         note(f"{path.name} ends within its header: not read", 1)
         return None
-    magic, header_size, record_size, epoch, monotonic = _HEADER.unpack_from(data)
+    magic, header_size, record_size, epoch, monotonic, complete = _HEADER.unpack_from(data)
     if magic != kind.magic or header_size < _HEADER.size or record_size < kind.record.itemsize:
         note(f"{path.name} is not of the kind that this version reads: not read", 1)
         return None
     count = max(0, len(data) - header_size) // record_size
     whole = np.frombuffer(data, dtype=np.uint8, count=count * record_size, offset=min(header_size, len(data)))
     known = whole.reshape(count, record_size)[:, : kind.record.itemsize]
-    return Records(np.ascontiguousarray(known).view(kind.record).reshape(count), epoch - monotonic)
+    rows = np.ascontiguousarray(known).view(kind.record).reshape(count)
+    if complete > 0:
+        rows = rows[:complete]
+    elif kind.never_zero is not None:
+        rows = rows[rows[kind.never_zero] != 0]
+    return Records(rows, epoch - monotonic)
