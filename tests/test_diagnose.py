@@ -177,16 +177,23 @@ def test_advice_about_workers_follows_the_cores(workers: int, wait: float, effec
     assert block.finding.advice[0].code == code
 
 
-def test_workers_that_wait_for_files_leave_cores_idle() -> None:
+@pytest.mark.parametrize(
+    ("system", "codes"),
+    [
+        (0.3, ["", "DataLoader(..., num_workers=4, persistent_workers=True)"]),
+        (1.0, [""]),  # other people's work takes the cores that this job leaves
+    ],
+)
+def test_workers_that_wait_for_files_leave_cores_idle(system: float, codes: list[str]) -> None:
     """As many workers as cores, and still the cores are idle: more workers help where more cores would not."""
     synth = job(wait=30).add("loaders", loader=0, train=True, dataset="Remote", num_workers=2)
     synth.add("meta", source="run.json", key="cores", value='{"effective": 2}')
-    synth.add("system", time=0, what="job CPU", value=0.5, unit="cores")
+    middle = 20 * 70 * MS
+    synth.add("system", time=0, what="job CPU", value=2.0, unit="cores")  # before the first steady step
+    synth.add("system", time=middle, what="job CPU", value=0.5, unit="cores")
+    synth.add("system", time=middle, what="system CPU", value=system, unit="ratio")
     (block,) = diagnose(synth.run()).findings
-    assert [advice.code for advice in block.finding.advice] == [
-        "",
-        "DataLoader(..., num_workers=4, persistent_workers=True)",
-    ]
+    assert [advice.code for advice in block.finding.advice] == codes
 
 
 def test_a_fetch_too_short_for_a_worker_gets_other_advice() -> None:
@@ -319,3 +326,15 @@ def test_a_slow_host_is_not_concluded_from_a_trace_that_slows_it(wrong: Callable
     assert found.findings == ()
     assert "host-bound" in {row.rule for row in found.unchecked}
     assert found.verdict.bound == "unknown"
+
+
+def test_a_line_takes_no_longer_than_the_clock_says_its_phase_does() -> None:
+    """Samples of a line that fills phase other stand for more time than the phase has: the clock is right."""
+    synth = Synth()
+    for step in range(40):
+        synth.step(step, 100 * step, 100 * step + 100, data_wait=0, forward=30, backward=40, optimizer=10)
+        synth.sample(step, 100 * step, 50, "other", TRAIN, 51, function="main", text="log.flush()")
+        synth.sample(step, 100 * step + 50, 50, "backward", TRAIN, 40, function="main", **BACKWARD)
+    (block,) = diagnose(synth.run()).findings
+    assert block.finding.gain is not None
+    assert (block.finding.evidence[0].value, block.finding.gain.high_ns) == (20 * MS, 20 * MS)

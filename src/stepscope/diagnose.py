@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import polars as pl
+
 from stepscope.analyses.bound import bound
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
@@ -77,7 +79,8 @@ def _verdict(run: Run) -> Verdict:
     try:
         table = bound(run)
     except MissingData as missing:
-        return Verdict("unknown", None, None, str(missing))
+        known = run.optional("meta").filter(pl.col("key") == "no_steps")["value"].drop_nulls()
+        return Verdict("unknown", None, None, known[0] if len(known) else str(missing))
     rows = [(_removable(row), row) for row in table.iter_rows(named=True)]
     if not rows:
         return Verdict("unknown", None, None, "no rank has steady steps")

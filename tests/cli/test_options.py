@@ -15,7 +15,7 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
         "trace": schedule(),
         "with": [],
         "activities": None,
-        "lines_hz": 25,
+        "lines_hz": 50,
         "trace_seconds": 10,
         "trace_events": 100_000,
     }

@@ -117,7 +117,7 @@ def test_damaged_records_are_counted(tmp_path: Path) -> None:
     assert told(run) == {"step whose parts do not add up: left out": 3}
 
 
-@pytest.mark.parametrize("counted, readable", [(0, 3), (1, 1), (2, 2), (3, 3), (1 << 40, 4)])
+@pytest.mark.parametrize(("counted", "readable"), [(0, 3), (1, 1), (2, 2), (3, 3), (1 << 40, 4)])
 def test_the_header_counts_the_steps_of_a_file_made_longer(tmp_path: Path, counted: int, readable: int) -> None:
     folder = write_process(write_run(tmp_path / "run"))
     rows = [step(number, 1, 100) for number in range(3)]

@@ -102,7 +102,10 @@ def test_gain(low: int, high: int, step: float | None, expected: str) -> None:
             "communication",
             "Communication-bound: 63 % of the mean step of 41.2 ms waits for other ranks with nothing computing meanwhile.",
         ),
-        ("memory", "Memory-bound: 63 % of the mean step of 41.2 ms copies or sets memory with nothing computing meanwhile."),
+        (
+            "memory",
+            "Memory-bound: 63 % of the mean step of 41.2 ms copies or sets memory with nothing computing meanwhile.",
+        ),
         ("balanced", "Balanced: no single part limits the mean step of 41.2 ms."),
     ],
 )

@@ -25,6 +25,7 @@ from stepscope.core.run import Run
 __all__ = ["HostLines", "host_lines"]
 
 _FUNCTION = ["file", "function"]
+PHASES = ("data_wait", "forward", "backward", "optimizer", "other")
 
 FITS = (0.5, 1.25)  # of the gaps: samples and gaps are from different steps, and rarely agree better than this
 CERTAIN = 3  # samples of certain host work, before its function is believed to hold the gaps
@@ -60,7 +61,7 @@ def _host_lines(run: Run) -> tuple[HostLines, ...]:
     samples = steady_samples(run).join(stalled, on=["rank", "step"], how="anti")
     table = steady_steps(run)
     ordinary = table.join(stalled, on=["rank", "step"], how="anti")
-    sums = ordinary.group_by("rank").agg(pl.col("duration", "forward").sum())
+    sums = ordinary.group_by("rank").agg(pl.col("duration", *PHASES).sum())
     per_rank = samples.group_by("rank").agg(pl.col("weight").sum(), pl.len().alias("samples"))
     per_rank = per_rank.join(sums, on="rank").join(table.group_by("rank").len("steps"), on="rank").sort("rank")
     groups: list[HostLines] = []
@@ -108,12 +109,13 @@ def _groups(samples: pl.DataFrame, row: dict[str, float], step: float, gaps: flo
         seen = found["share"] * step
         alone = phases == ("forward",) and int(own["weight"].sum()) >= ALONE * inside
         filled = gaps if alone and seen >= SEEN * gaps else 0.0
+        most = sum(row[phase] or 0 for phase in phases) / row["steps"]  # the clock knows phases better than samples
         yield HostLines(
             rank=int(row["rank"]),
             phases=phases,
-            time=max(seen, filled),
-            low=found["low"] * step,
-            high=max(found["high"] * step, filled),
+            time=min(max(seen, filled), most),
+            low=min(found["low"] * step, most),
+            high=min(max(found["high"] * step, filled), most),
             samples=found["samples"],
             places=_places(own),
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
 
@@ -19,9 +20,9 @@ _LIBRARY = ("site-packages", "dist-packages", "lib/python3")
 class LoaderFacts:
     """`workers` is None if unknown; `suggested` what the cores of this rank allow, None if they are unknown.
 
-    `described` is false where only the names in a trace tell. `busy` is the share of the cores that the whole job kept
-    busy on average, None if nobody watched. `places` are the user's own data set class and collate
-    function.
+    `described` is false where only the names in a trace tell. `busy` is the share of the cores that the job, or all of
+    the machine if that is more, kept busy on average while it trained; None if nobody watched. `places` are the
+    user's own data set class and collate function.
     """
 
     described: bool
@@ -81,9 +82,16 @@ def _suggested(run: Run, rank: int) -> int | None:
 
 
 def _busy(run: Run) -> float | None:
-    used = run.optional("system").filter(pl.col("what") == "job CPU")["value"].mean()
+    """Share of the cores that is in use while steady steps ran: the job's own, or the machine's if that is more."""
+    steady = steady_steps(run)
+    within = pl.col("time").is_between(steady["start"].min(), steady["end"].max())
+    watched = run.optional("system").filter(within)
+    own = watched.filter(pl.col("what") == "job CPU")["value"].mean()
+    whole = watched.filter(pl.col("what") == "system CPU")["value"].mean()
     cores = _cores(run)
-    return float(used) / cores if cores and isinstance(used, int | float) else None
+    if not cores or not isinstance(own, int | float):
+        return None
+    return max(float(own) / cores, float(whole) if isinstance(whole, int | float) else 0.0)
 
 
 def _cores(run: Run) -> float | None:

@@ -88,8 +88,11 @@ def _nvml() -> Check:
     return Check(name=name, state="yes", found=Text("{} devices", (Value(count, "count"),)))
 
 
+_OUTSIDE = "pip install py-spy, to look at a job that was started without stepscope; `stepscope run` does not need it"
+
+
 def _ptrace() -> Check:
-    name = "attach to a running job (ptrace, py-spy)"
+    name = "look into a running job from outside (ptrace, py-spy)"
     scope = _number("/proc/sys/kernel/yama/ptrace_scope")
     allowed = scope in (None, 0) or _has_capability(_PTRACE_CAPABILITY)
     found = Text("no Yama restriction") if scope is None else Text("ptrace_scope {}", (Value(scope, None),))
@@ -97,9 +100,7 @@ def _ptrace() -> Check:
         how = "sudo sysctl kernel.yama.ptrace_scope=0; in a container --cap-add SYS_PTRACE. stepscope run needs neither"
         return Check(name=name, state="no", found=found, how=how)
     if shutil.which("py-spy") is None:
-        return Check(
-            name=name, state="partly", found=Text(found.text + ", no py-spy", found.values), how="pip install py-spy"
-        )
+        return Check(name=name, state="partly", found=Text(found.text + ", no py-spy", found.values), how=_OUTSIDE)
     return Check(name=name, state="yes", found=found)
 
 

@@ -16,7 +16,7 @@ ACTIVITIES = ("cpu", "cuda")
 """What a traced window can watch."""
 
 DEFAULT_LINES_HZ = 50
-"""Samples a second of the user's line: a line of 10 % of the time is found within seconds; 44 µs each, 0.2 % of a core."""
+"""Samples a second of the line: one of 10 % of the time is found within seconds; 44 µs each, 0.2 % of a core."""
 
 _MOST_LINES_HZ = 200  # above it the sampler itself takes more than a per cent of a core
 _SCHEDULE = {"skip_first": 0, "wait": 10, "warmup": 1, "active": 3, "repeat": 1}

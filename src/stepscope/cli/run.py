@@ -71,7 +71,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
     "--with", "extras", metavar="WHAT,…", help="What a trace holds besides: shapes,memory,stacks,flops,modules."
 )
 @click.option("--activities", metavar="WHAT,…", help="What a trace watches: cpu,cuda [default: all there is].")
-@click.option("--lines", metavar="HZ|none", help="Samples a second of the running line of code [default: 25].")
+@click.option("--lines", metavar="HZ|none", help="Samples a second of the running line of code [default: 50].")
 @click.option(
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
     help="Lines about the pace on stderr [default: auto, on a terminal only].",

@@ -1,8 +1,8 @@
-"""A file of records written through shared memory: a system call a step would cost more than all else the probe does.
+"""A file of records written through shared memory: a system call a step costs more than the rest of the record.
 
 A store into a map cannot say that the disk is full: it kills the job (SIGBUS). So the blocks are reserved before, and a
-map is used only where a reservation holds. The number of whole records is stored behind each one: a record that a killed
-job left half written is not counted.
+map is used only where a reservation holds. The number of whole records is stored after each one: a record that a
+killed job left half written is not counted.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def _print_brief(console: Console, number: int, finding: Finding, mean_step: flo
     """A finding in five lines, more only if `roomy`: title and gain, evidence, place, what to do, code."""
     evidence = "; ".join(f"{plain(e.label)} {quantity(e.value, e.unit)}" for e in finding.evidence)
     lines = [("   ", _print_heading(console, f"{number}. ", finding, mean_step).append(evidence, style="dim"))]
-    lines += [("   ", _place(place)) for place in finding.where[:1]]
+    lines += [("   ", _place(place)) for place in finding.where[: 2 if number == 1 else 1]]
     for advice in finding.advice[:1]:
         lines.append(("   ", Line(f"→ {plain(advice.text, limit=400)}")))
         code = code_lines(advice.code)

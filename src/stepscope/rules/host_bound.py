@@ -95,7 +95,9 @@ def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
 def _advice(group: HostLines) -> Iterator[Advice]:
     text = " ".join(place.text for place in group.places)
     if "forward" in group.phases:
-        yield Advice(text="Replace Python over single values by operators on whole tensors, or take it out of the step")
+        yield Advice(
+            text="Take this work out of the step; Python over single values can become operators on whole tensors"
+        )
         return
     if any(word in text for word in ("save(", "state_dict")):
         yield Advice(text="Copy the state, and write it in a thread while training goes on", code=_SAVE)

@@ -62,7 +62,7 @@ def _other_clocks(run: Run) -> list[Block]:
         blocks.append(Text(text, (Value(samples, "count"),)))
     cost = run.optional("processes")["probe_cost"].max()
     if cost is not None:
-        text = "The step clock costs the job {} a step, measured in its process."
+        text = "The step clock takes {} a step in a tight loop in the job; between real work, with cold caches, several times that."
         blocks.append(Text(text, (Value(cost, "ns"),)))  # type: ignore[arg-type]
     return blocks
 
@@ -74,8 +74,8 @@ def _tracing(run: Run) -> list[Block]:
     rows = tuple(table.select("rank", "untraced_step", "traced_step", "start_stop").head(RANKS_SHOWN).iter_rows())
     columns: Columns = (
         ("rank", None),
-        ("step, untraced", "ns"),
-        ("step, traced", "ns"),
+        ("median step, untraced", "ns"),
+        ("median step, traced", "ns"),
         ("start, stop and write", "ns"),
     )
     return [ranked("What tracing cost", columns, rows)] if rows else []

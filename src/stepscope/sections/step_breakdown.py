@@ -14,7 +14,7 @@ _KINDS = {
     "memset": "sets",
     "communication": "communication",
     "runtime": "runtime calls",
-    "dataloader": "data wait",
+    "dataloader": "data loaders",
     "cpu_exec": "CPU work",
     "other": "other",
 }

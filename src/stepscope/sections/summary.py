@@ -8,7 +8,6 @@ from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
 from stepscope.core.run import Run
 from stepscope.diagnose import diagnose
-from stepscope.sections import literal
 
 __all__ = ["SECTION"]
 
@@ -22,18 +21,12 @@ _PARTS = {
 
 
 def build(run: Run) -> list[Block]:
-    blocks: list[Block] = [diagnose(run).verdict, *_why_no_steps(run)]
+    blocks: list[Block] = [diagnose(run).verdict]
     try:
         steady = steady_steps(run)
     except MissingData:
         return blocks  # the verdict says why nothing is known
     return [*blocks, _bar(steady), _used(steps(run), steady)]
-
-
-def _why_no_steps(run: Run) -> list[Block]:
-    """What the recording itself says about a job in which no step was seen."""
-    reasons = run.optional("meta").filter(pl.col("key") == "no_steps")["value"].drop_nulls()
-    return [Text(literal(reason, limit=1000)) for reason in reasons]
 
 
 def _bar(steady: pl.DataFrame) -> Bars:
