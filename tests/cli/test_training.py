@@ -61,7 +61,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Comp
 
 
 def test_the_verdict_and_the_culprit_are_printed(job: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
-    folder, done = job
+    _, done = job
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert "Input-bound: " in done.stderr
     assert "train.py:12 in __getitem__  time.sleep(0.005)" in done.stderr

@@ -2,6 +2,8 @@
 
 import pytest
 
+from stepscope.collect.clock import PHASE_DATA_WAIT, PHASE_OTHER
+
 from .fake_job import Job, Optimizer, Source
 
 
@@ -18,6 +20,14 @@ def test_a_validation_between_two_steps_is_not_data_wait(trained: tuple[Job, Sou
     job.grad = True
     job.train(source, optimizer)
     job.row(data_wait=10, forward=20, evaluation_wait=53, other=1 + 53 + 100 + 7, samples=8, flags=4)
+
+
+def test_a_fetch_of_validation_is_no_data_wait_while_it_lasts(trained: tuple[Job, Source, Optimizer]) -> None:
+    job, source, _ = trained
+    seen: list[int] = []
+    for loader in (job.loader(), source):
+        job.fetch(loader, 10, lambda: seen.append(job.state.phase))
+    assert seen == [PHASE_OTHER, PHASE_DATA_WAIT]
 
 
 def test_a_validation_before_the_first_step_is_not_taken_for_training(job: Job) -> None:

@@ -95,12 +95,14 @@ def test_gain(low: int, high: int, step: float | None, expected: str) -> None:
         ("input", "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
         (
             "host",
-            "Host-bound: 63 % of the mean step of 41.2 ms goes by in Python, files and launching while nothing computes.",
+            "Host-bound: 63 % of the mean step of 41.2 ms "
+            "goes by in Python, files and launching while nothing computes.",
         ),
         ("device", "Device-bound: 63 % of the mean step of 41.2 ms is computing."),
         (
             "communication",
-            "Communication-bound: 63 % of the mean step of 41.2 ms waits for other ranks with nothing computing meanwhile.",
+            "Communication-bound: 63 % of the mean step of 41.2 ms "
+            "waits for other ranks with nothing computing meanwhile.",
         ),
         (
             "memory",

@@ -175,10 +175,11 @@ class StepClock:
         except Exception as error:
             self.fail("data wait", error)
 
-    def begin_fetch(self) -> int:
-        """Enter `__next__` or `__iter__`; returns the time."""
+    def begin_fetch(self, use: LoaderUse | None = None) -> int:
+        """Enter `__next__` or `__iter__` of a loader, which is known by its `use` or not yet; returns the time."""
         self.busy = True
-        self.state.phase = PHASE_DATA_WAIT
+        trains = use is None or use.train or not self.training
+        self.state.phase = PHASE_DATA_WAIT if trains else PHASE_OTHER  # validation waits for nothing that trains
         if self.edge is not None:
             self._cut()
         begin = self.now()

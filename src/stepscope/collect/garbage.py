@@ -45,6 +45,7 @@ class Collector:
     def _collection(self, phase: str, _: dict[str, Any]) -> None:
         if phase == "start":
             self._begin = time.monotonic_ns() if get_ident() == self._state.thread else 0
+            self._tell(self._begin != 0)
             return
         begin, self._begin = self._begin, 0
         if begin and get_ident() == self._state.thread:
@@ -55,3 +56,8 @@ class Collector:
                     self._sampler.collected(duration, sys._getframe(1))
                 except Exception:
                     self._sampler = None
+            self._tell(False)
+
+    def _tell(self, collecting: bool) -> None:
+        if self._sampler is not None:
+            self._sampler.collecting = collecting

@@ -25,7 +25,7 @@ def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any
     def __next__(self: Any) -> Any:
         if ident() != clock.thread or clock.busy:
             return _early_fetch(clock, original, self) if clock.timed_early() else original(self)
-        begin = begin_fetch()
+        begin = begin_fetch(getattr(self, "_stepscope_use", None))
         try:
             batch = original(self)
         except BaseException as error:
@@ -64,7 +64,7 @@ def iter_hook(
         except Exception as error:
             clock.fail("data loader", error)
             return original(self)
-        begin = clock.begin_fetch()
+        begin = clock.begin_fetch(use)
         try:
             iterator = original(self)
         except BaseException:

@@ -55,8 +55,8 @@ starved machine's, of which one look is no fair picture."""
 MOST_STACKS = 4000
 """Distinct stacks kept apart, about 0.5 KB each; a program with more is generating code."""
 
-PROMPT_S = 0.0005
-"""Switch interval while it concerns nobody but the sampler: well below the lines that findings are about."""
+PROMPT_S = 0.0002
+"""Switch interval while it concerns nobody but the sampler: a look takes 50 µs and must not be interrupted itself."""
 
 _MOST_DUE = 10_000  # samples that fell due in one wait and are looked at one by one
 _MOST_KEYS = 20_000  # stacks told apart by instruction before lines; forgotten and learnt again beyond
@@ -85,6 +85,7 @@ class Sampler:
         self._collections: deque[tuple[int, int, int, int, tuple[Any, ...]]] = deque()
         self._slot = self._due = self._flushed = self._step = 0
         self._passed: list[int] = []  # samples that fell due and are not accounted yet
+        self.collecting = False  # set by the collector's timer, from its first to its last word
         self._stop = allocate_lock()
         self._ended = allocate_lock()
         self._pid = os.getpid()
@@ -153,7 +154,7 @@ class Sampler:
         spots, ours = self._walk(frame)
         del frame
         self._pass(now)
-        if ours == COLLECTING:
+        if self.collecting or ours == COLLECTING:
             return  # the collection is not known yet: the next sample tells which fell due in it
         weight, steps = self._slot_ns * self._account(), step - self._step
         self._step = step

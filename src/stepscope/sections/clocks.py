@@ -62,7 +62,9 @@ def _other_clocks(run: Run) -> list[Block]:
         blocks.append(Text(text, (Value(samples, "count"),)))
     cost = run.optional("processes")["probe_cost"].max()
     if cost is not None:
-        text = "The step clock takes {} a step in a tight loop in the job; between real work, with cold caches, several times that."
+        text = (
+            "The step clock takes {} a step in a tight loop; between real work, with cold caches, several times that."
+        )
         blocks.append(Text(text, (Value(cost, "ns"),)))  # type: ignore[arg-type]
     return blocks
 
