@@ -86,7 +86,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(worst.wait * HIDDEN),
             high_ns=int(worst.wait),
-            basis="the wait for the loader, half if workers and training compete for cores; cores set free are not counted",
+            basis="the wait for the loader, half if loading and training compete for cores; freed cores not counted",
             confidence="structural",
         ),
         advice=tuple(_advice(worst, facts, found, gpu=has_gpu(run))),
