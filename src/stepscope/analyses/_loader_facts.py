@@ -21,12 +21,13 @@ class LoaderFacts:
     """`workers` is None if unknown; `suggested` what the cores of this rank allow, None if they are unknown.
 
     `described` is false where only the names in a trace tell. `busy` is the share of the cores that the job, or all of
-    the machine if that is more, kept busy on average while it trained; None if nobody watched. `places` are the
-    user's own data set class and collate function.
+    the machine if that is more, kept busy on average while it trained, `used` the job's share alone; None if nobody watched. `places` are
+    the user's own data set class and collate function.
     """
 
     described: bool
     busy: float | None
+    used: float | None
     workers: int | None
     suggested: int | None
     pinned: bool | None
@@ -46,15 +47,18 @@ def loader_facts(run: Run, rank: int) -> LoaderFacts:
         return LoaderFacts(
             described=False,
             busy=None,
+            used=None,
             workers=0 if alone.height else None,
             suggested=_suggested(run, rank),
             pinned=None,
             persistent=None,
             places=(),
         )
+    used, busy = _in_use(run)
     return LoaderFacts(
         described=True,
-        busy=_busy(run),
+        busy=busy,
+        used=used,
         workers=row["num_workers"],
         suggested=_suggested(run, rank),
         pinned=row["pin_memory"],
@@ -81,8 +85,8 @@ def _suggested(run: Run, rank: int) -> int | None:
     return max(1, min(MOST_WORKERS, int(cores / max(1, ranks))))
 
 
-def _busy(run: Run) -> float | None:
-    """Share of the cores that is in use while steady steps ran: the job's own, or the machine's if that is more."""
+def _in_use(run: Run) -> tuple[float | None, float | None]:
+    """Shares of the cores in use while steady steps ran: the job's own, and the machine's if that is more."""
     steady = steady_steps(run)
     within = pl.col("time").is_between(steady["start"].min(), steady["end"].max())
     watched = run.optional("system").filter(within)
@@ -90,8 +94,9 @@ def _busy(run: Run) -> float | None:
     whole = watched.filter(pl.col("what") == "system CPU")["value"].mean()
     cores = _cores(run)
     if not cores or not isinstance(own, int | float):
-        return None
-    return max(float(own) / cores, float(whole) if isinstance(whole, int | float) else 0.0)
+        return None, None
+    used = float(own) / cores
+    return used, max(used, float(whole) if isinstance(whole, int | float) else 0.0)
 
 
 def _cores(run: Run) -> float | None:

@@ -16,10 +16,10 @@ make the slowest line of the loading cheaper, work on whole batches, or store th
 a batch that takes less than 2 ms is not worth a worker, whose hand-over costs as much.
 
 ## How the gain is predicted
-At most the wait: what remains is a step without it. At least half of it. The simple subtraction is wrong more often
-than right, because workers and the training process share cores: a cheaper transform also speeds up forward and
-backward, while more workers slow them down, so the low end is what is left when half of the loading still has to be
-paid on the cores that train.
+At most the wait: what remains is a step without it. The low end is what more workers save: half of the wait, or less
+where the cores are needed. A step cannot get shorter than the CPU time of the job in it divided by the cores, and that
+time grows when cores share caches and memory. The simple subtraction is wrong more often than right: a cheaper
+transform can save more than the wait, because it leaves forward and backward more of the cores; that is not counted.
 
 ## When it is wrong
 A loader that is slow once, when its workers start, looks slow in a run of few steps; so does a cold page cache. A
@@ -47,6 +47,7 @@ __all__ = ["RULE"]
 MIN_SHARE = 0.05  # of the step: the reader ratio from which Paddle and torch_tb_profiler advise too
 ALIKE = 0.05  # of the step: ranks whose waits differ by less wait for the same reason
 HIDDEN = 0.5  # of the wait that a better loader may still have to pay for on the cores that train
+CONTENTION = 1.15  # of CPU time over cores: the example with 2 workers on 2 cores took 1.12 of it
 WORTH_A_WORKER = 2_000_000  # ns: handing a batch over from a worker costs 1 to 1.5 ms
 AT_START = 0.5  # of all waiting in the first step of an epoch: the start of the workers is the problem
 MIN_SAMPLES = 5  # fewer samples name no line
@@ -83,15 +84,23 @@ def check(run: Run) -> Iterator[Finding]:
         title="Training waits for the next batch",
         cause="data-reading",
         evidence=_evidence(worst, culprits, waits, facts),
-        gain=Gain(
-            low_ns=int(worst.wait * HIDDEN),
-            high_ns=int(worst.wait),
-            basis="the wait for the loader, half if loading and training compete for cores; freed cores not counted",
-            confidence="structural",
-        ),
+        gain=_gain(worst, facts),
         advice=tuple(_advice(worst, facts, found, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
         where=found or facts.places,
+    )
+
+
+def _gain(worst: _Wait, facts: LoaderFacts) -> Gain:
+    """From what workers save on the cores there are, to all of the wait where loading itself gets cheaper."""
+    low = worst.wait * HIDDEN
+    if facts.used is not None:
+        low = min(low, max(0.0, worst.step * (1 - CONTENTION * facts.used)))
+    return Gain(
+        low_ns=int(low),
+        high_ns=int(worst.wait),
+        basis="from more workers on the cores there are, to all of the wait if loading itself gets cheaper",
+        confidence="structural",
     )
 
 
