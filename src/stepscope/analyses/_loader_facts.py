@@ -21,8 +21,8 @@ class LoaderFacts:
     """`workers` is None if unknown; `suggested` what the cores of this rank allow, None if they are unknown.
 
     `described` is false where only the names in a trace tell. `busy` is the share of the cores that the job, or all of
-    the machine if that is more, kept busy on average while it trained, `used` the job's share alone; None if nobody watched. `places` are
-    the user's own data set class and collate function.
+    the machine if that is more, kept busy on average while it trained; `used` the job's share alone; None if nobody
+    watched. `places` are the user's own data set class and collate function.
     """
 
     described: bool
