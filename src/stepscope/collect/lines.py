@@ -10,17 +10,16 @@ calling line still its last instruction. So the sample that was due, and all tha
 line that made the call. When steps went by meanwhile, it was no single call but the sampler that was late (a busy
 machine); then one look must not speak for more than LATE_NS.
 
-What it does not see. The lock changes hands in calls that release it (every torch operator) or when the thread that
-wants it has waited for Python's switch interval, 5 ms: pure Python shorter than that would be charged to the next call.
-So the interval is PROMPT_S while the training thread and the sampler are the only threads of Python; the job's own
-value is back when there is a third, whose turns it would change, in forked children and at the end. Samples that fall
-due while stepscope itself traces or exports are left out: that time belongs to no step. Collections by the garbage
-collector over 1 ms come in as samples of their own that stand for just their time (see garbage.py); what falls due in
-them is left out.
+What it does not see. The lock changes hands in calls that release it (every torch operator) or after 5 ms: time in
+short pure Python lies up to 5 ms away from its line. A shorter switch interval would mend that, but it would interrupt
+the sampler too, in the middle of a stack. Samples that fall due while stepscope itself traces or exports are left out:
+that time belongs to no step. Collections by the garbage collector over 1 ms come in as samples of their own that stand
+for just their time (see garbage.py); what falls due in them is left out.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import struct
@@ -55,9 +54,6 @@ starved machine's, of which one look is no fair picture."""
 MOST_STACKS = 4000
 """Distinct stacks kept apart, about 0.5 KB each; a program with more is generating code."""
 
-PROMPT_S = 0.0002
-"""Switch interval while it concerns nobody but the sampler: a look takes 50 µs and must not be interrupted itself."""
-
 _MOST_DUE = 10_000  # samples that fell due in one wait and are looked at one by one
 _MOST_KEYS = 20_000  # stacks told apart by instruction before lines; forgotten and learnt again beyond
 _DEEPEST_WALK = 400  # frames looked at: deeper recursion is cut at its outer end
@@ -89,7 +85,6 @@ class Sampler:
         self._stop = allocate_lock()
         self._ended = allocate_lock()
         self._pid = os.getpid()
-        self._interval = 0.0  # the job's own switch interval while ours is set, else 0
 
     def start(self) -> None:
         """Start the thread; it is none of the threading module's, so a script that joins all threads is not held up."""
@@ -113,7 +108,6 @@ class Sampler:
         """In a forked child, which has no sampling thread: forget the parent's samples."""
         self._file = None
         self._buffer = []
-        self._give_interval_back()
 
     def collected(self, duration: int, frame: FrameType) -> None:
         """In the training thread: the garbage collector ran for `duration` ns, called off by `frame`."""
@@ -131,28 +125,12 @@ class Sampler:
         except Exception as error:
             self._recorder.note("lines", error)
         finally:
-            self._give_interval_back()
             self._ended.release()
-
-    def _take_interval(self) -> None:
-        self._interval = sys.getswitchinterval()
-        sys.setswitchinterval(PROMPT_S)
-
-    def _give_interval_back(self) -> None:
-        if self._interval and abs(sys.getswitchinterval() - PROMPT_S) < 1e-6:  # else the job has set its own since
-            sys.setswitchinterval(self._interval)
-        self._interval = 0.0
 
     def _sample(self) -> None:
         state = self._state
-        frames = sys._current_frames()
-        alone, frame = len(frames) <= 2, frames.get(state.thread)
-        del frames
-        if alone != bool(self._interval):
-            self._take_interval() if alone else self._give_interval_back()
         step, phase, now = state.step, state.phase, time.monotonic_ns()
-        spots, ours = self._walk(frame)
-        del frame
+        spots, ours = self._look(state.thread)
         self._pass(now)
         if self.collecting or ours == COLLECTING:
             return  # the collection is not known yet: the next sample tells which fell due in it
@@ -182,6 +160,20 @@ class Sampler:
             self._keep(end, step, duration, phase, FLAG_COLLECTOR, spots)
             passed = [due for due in passed if not end - duration <= due <= end]
         return len(passed)
+
+    def _look(self, thread: int) -> tuple[tuple[Any, ...], int]:
+        """The stack of `thread`, without a garbage collection on the way.
+
+        Frame objects are made as the stack is walked. Before Python 3.12 that may start a collection, whose callbacks hand
+        the interpreter lock to the training thread while C code still points at frames that it then leaves: a crash.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return self._walk(sys._current_frames().get(thread))
+        finally:
+            if collects:
+                gc.enable()
 
     def _walk(self, frame: FrameType | None) -> tuple[tuple[Any, ...], int]:
         """The stack as code, offset, code, offset, …, innermost first; and TRACING or COLLECTING if that goes on."""
