@@ -164,8 +164,9 @@ class Sampler:
     def _look(self, thread: int) -> tuple[tuple[Any, ...], int]:
         """The stack of `thread`, without a garbage collection on the way.
 
-        Frame objects are made as the stack is walked. Before Python 3.12 that may start a collection, whose callbacks hand
-        the interpreter lock to the training thread while C code still points at frames that it then leaves: a crash.
+        Frame objects are made as the stack is walked. Before Python 3.12 that may start a collection, whose callbacks
+        hand the interpreter lock to the training thread while C code still points at frames that it then leaves: a
+        crash.
         """
         collects = gc.isenabled()
         gc.disable()
