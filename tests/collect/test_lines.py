@@ -227,14 +227,11 @@ def test_a_long_collection_is_a_sample_of_its_own(record: Callable[..., Recorded
         time.sleep(0.1)
         del graph
 
-    others = list(gc.callbacks)
-    gc.callbacks.clear()  # those of the test runner's plugins take their time too
-    gc.freeze()  # and so does its heap
-    try:
-        recorded = record(job)
-    finally:
-        gc.unfreeze()
-        gc.callbacks[:] = others
+    others, gc.callbacks[:] = list(gc.callbacks), []  # the test runner's plugins and heap take their time too
+    gc.freeze()
+    recorded = record(job)
+    gc.unfreeze()
+    gc.callbacks[:] = others
     ((wall, counted),) = took
     assert counted == pytest.approx(wall, rel=0.2)
     collections = [sample for sample in recorded.samples if sample["flags"] == lines.FLAG_COLLECTOR]
