@@ -1,7 +1,7 @@
 """Seven scripts, one planted problem each, one of them healthy: does the report name category and line, at what cost?
 
 python bench/planted.py                    # every scenario once bare and once under stepscope
-python bench/planted.py --rounds 3 slow_line healthy
+python bench/planted.py --rounds 3 --gains slow_line    # and the fixed script in turn: does the gain hold?
 """
 
 import argparse
@@ -62,38 +62,51 @@ def report_of(run: str) -> dict[str, Any]:
     return report
 
 
-def gain_of(report: dict[str, Any], script: list[str], folder: str) -> str:
-    """The gain that was predicted against the mean step that the fixed script saves."""
-    gain = report["findings"][0]["gain"]
-    run = str(Path(folder) / "fixed")
-    timed([sys.executable, "-m", "stepscope", "run", "--out", run, "--", *script, "--fixed"], folder)
-    before, after = (each["run"]["step_ns"]["mean"] for each in (report, report_of(run)))
-    low, high, saved = (value / 1e6 for value in (gain["low_ns"], gain["high_ns"], before - after))
-    held = "holds" if low <= saved <= high else "MISSES"
-    return f"   predicted {low:.1f} to {high:.1f} ms of {before / 1e6:.1f}, saved {saved:.1f}: {held}"
+def recorded(script: list[str], run: Path) -> dict[str, Any]:
+    """The report of the script under stepscope, with all defaults; `longer` is the time of the whole job in s."""
+    longer = timed([sys.executable, "-m", "stepscope", "run", "--out", str(run), "--", *script], str(run.parent))
+    return {**report_of(str(run)), "longer": longer}
+
+
+def gain_of(reports: list[dict[str, Any]], fixed: list[dict[str, Any]]) -> str:
+    """The gain that the first report predicts against what the fix saves of the mean step, median of the rounds."""
+    gain = reports[0]["findings"][0]["gain"]
+    means = [
+        (slow["run"]["step_ns"]["mean"], fast["run"]["step_ns"]["mean"])
+        for slow, fast in zip(reports, fixed, strict=True)
+    ]
+    saved = statistics.median(slow - fast for slow, fast in means)
+    held = "holds" if gain["low_ns"] <= saved <= gain["high_ns"] else "MISSES"
+    low, high, before, saved = (value / 1e6 for value in (gain["low_ns"], gain["high_ns"], means[0][0], saved))
+    return f"   predicted {low:.1f} to {high:.1f} ms of {before:.1f}, saved {saved:.1f}: {held}"
+
+
+def try_out(name: str, rounds: int, gains: bool) -> None:
+    """Run a scenario bare, under stepscope and, for the gains, fixed, in turn."""
+    script = [sys.executable, str(SCENARIOS / f"{name}.py")]
+    bare, slow, fixed = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(rounds):
+            bare.append(timed(script, folder))
+            slow.append(recorded(script, Path(folder) / f"slow{turn}"))
+            if gains and slow[0]["findings"]:
+                fixed.append(recorded([*script, "--fixed"], Path(folder) / f"fixed{turn}"))
+        right, line, said = judge(PLANTED[name], slow[0])
+    marks = f"{'right' if right else 'WRONG':5} {'line' if line else 'NO LINE':7}"
+    longer = statistics.median(report["longer"] - alone for report, alone in zip(slow, bare, strict=True))
+    print(f"{name:17} {marks} {longer:+5.2f} s longer   {said}", flush=True)
+    if fixed:
+        print(gain_of(slow, fixed), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(PLANTED), help=", ".join(PLANTED))
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--gains", action="store_true")
+    parser.add_argument("--gains", action="store_true", help="run the fixed scripts too, and compare what they save")
     options = parser.parse_args()
     for name in options.names:
-        with tempfile.TemporaryDirectory() as folder:
-            script = [sys.executable, str(SCENARIOS / f"{name}.py")]
-            out = str(Path(folder) / "run")
-            longer = []
-            for turn in range(options.rounds):
-                bare = timed(script, folder)
-                with_probe = [sys.executable, "-m", "stepscope", "run", "--out", f"{out}{turn}", "--", *script]
-                longer.append(timed(with_probe, folder) - bare)
-            report = report_of(f"{out}0")
-            right, line, said = judge(PLANTED[name], report)
-            marks = f"{'right' if right else 'WRONG':5} {'line' if line else 'NO LINE':7}"
-            print(f"{name:17} {marks} {statistics.median(longer):+5.2f} s longer   {said}", flush=True)
-            if options.gains and report["findings"]:
-                print(gain_of(report, script, folder), flush=True)
+        try_out(name, options.rounds, options.gains)
 
 
 if __name__ == "__main__":

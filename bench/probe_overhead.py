@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 LOOP = HERE / "loop.py"
 TORCH = "torch==2.13.0"
 TRACEML = "traceml-ai==0.5.0"
-STEPS = {"tiny": 4000, "medium": 300}
+STEPS = {"tiny": 20_000, "medium": 300}  # about 5 s: costs of the beginning are start-up, not steps
 
 
 def traceml_environment() -> Path:

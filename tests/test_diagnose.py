@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from stepscope.analyses._work import DEVICE_WORK
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
 from stepscope.core.run import Run
@@ -83,6 +84,7 @@ def test_one_line_is_one_cause() -> None:
 def test_a_rule_that_lacks_data_is_listed_with_how_to_record_it() -> None:
     found = _with_rules(job().run(), {"blind": lacking("eyes", "open them")})
     assert found.findings == ()
+    assert found.checked == ()
     assert [(row.rule, row.missing, row.how) for row in found.unchecked] == [("blind", "eyes", "open them")]
 
 
@@ -104,7 +106,8 @@ def test_a_job_that_computes_has_no_finding() -> None:
     assert found.verdict.bound == "device"
     assert found.verdict.step_ns == 92 * MS
     gpu_rules = {"low-occupancy", "fp32-matmul", "exposed-communication", "pageable-copy", "blocking-sync"}
-    assert not gpu_rules & {row.rule for row in found.unchecked}, "a job without a GPU lacks nothing of these"
+    assert not gpu_rules & set(found.checked), "a rule about devices has not looked at a job without one"
+    assert {row.missing for row in found.unchecked if row.rule in gpu_rules} == {DEVICE_WORK}
 
 
 def test_stray_samples_of_python_are_no_finding() -> None:
@@ -177,6 +180,17 @@ def test_advice_about_workers_follows_the_cores(workers: int, wait: float, effec
     assert block.finding.advice[0].code == code
 
 
+@pytest.mark.parametrize(("workers", "tried"), [(None, 2), (0, 2), (2, 4), (12, 16)])
+def test_without_the_number_of_cores_few_workers_are_tried_first(workers: int | None, tried: int) -> None:
+    synth = job(wait=30)
+    if workers is not None:
+        synth.add("loaders", loader=0, train=True, dataset="Pictures", num_workers=workers)
+    (block,) = diagnose(synth.run()).findings
+    advice = block.finding.advice[0]
+    assert advice.code == f"DataLoader(..., num_workers={tried}, persistent_workers=True)"
+    assert f"nothing tells how many cores there are: try {tried}, then more" in advice.text
+
+
 @pytest.mark.parametrize(
     ("system", "codes"),
     [
@@ -194,6 +208,21 @@ def test_workers_that_wait_for_files_leave_cores_idle(system: float, codes: list
     synth.add("system", time=middle, what="system CPU", value=system, unit="ratio")
     (block,) = diagnose(synth.run()).findings
     assert [advice.code for advice in block.finding.advice] == codes
+
+
+def test_cheaper_loading_also_gives_back_the_cores_that_workers_take_from_training() -> None:
+    synth = job(wait=30).add("loaders", loader=0, train=True, dataset="Pictures", num_workers=2)
+    synth.add("meta", source="run.json", key="cores", value='{"effective": 2}')
+    for what, value in (("job CPU", 2.0), ("other CPU", 0.0), ("core wait", 0.1)):
+        synth.add("system", time=20 * 70 * MS, what=what, value=value, unit="cores")
+    diagnosis = diagnose(synth.run())
+    (block,), verdict = diagnosis.findings, diagnosis.verdict
+    step = block.finding.evidence[0].value / block.finding.evidence[1].value
+    assert block.finding.gain is not None
+    assert block.finding.gain.high_ns == pytest.approx(30 * MS + 2 * 0.1 * step, abs=2)
+    assert verdict.bound == "input"
+    assert verdict.crowded == pytest.approx(0.1)
+    assert verdict.share == pytest.approx(30 * MS / step + 0.1)
 
 
 def test_a_fetch_too_short_for_a_worker_gets_other_advice() -> None:
@@ -228,13 +257,38 @@ def test_of_several_ranks_the_one_that_waits_for_data_is_the_culprit() -> None:
     assert found.verdict.bound == "input"
     assert found.verdict.share == pytest.approx(60 / 135)
     labels = {evidence.label: evidence.value for evidence in block.finding.evidence}
-    assert labels["backward of this rank"] < labels["backward of ranks that wait for it"]
+    assert labels["mean backward of this rank"] < labels["mean backward of ranks that wait for it"]
 
 
 def test_ranks_that_wait_alike_are_one_finding() -> None:
     synth = add_job(job(wait=30), wait=32, rank=1)
-    (block,) = diagnose(synth.run()).findings
+    found = diagnose(synth.run())
+    (block,) = found.findings
     assert block.finding.ranks == (0, 1)
+    assert (found.verdict.rank, found.verdict.ranks, found.verdict.of_ranks) == (1, (0, 1), 2)
+
+
+def test_a_verdict_says_for_which_ranks_it_holds_and_on_how_many_steps_it_rests() -> None:
+    synth = add_job(job(wait=5, backward=90, steps=30), wait=60, backward=35, rank=3, steps=20)
+    verdict = diagnose(synth.run()).verdict
+    assert (verdict.bound, verdict.rank, verdict.ranks, verdict.of_ranks) == ("input", 3, (3,), 2)
+    assert verdict.steps == 17  # three of warm-up
+
+
+def test_a_rank_that_hardly_has_the_limit_of_the_worst_one_is_not_named_with_it() -> None:
+    verdict = diagnose(add_job(job(wait=15, backward=80), wait=60, backward=35, rank=1).run()).verdict
+    assert (verdict.rank, verdict.ranks, verdict.of_ranks) == (1, (1,), 2)
+
+
+def test_a_verdict_knows_what_computes() -> None:
+    assert diagnose(job().run()).verdict.on_cpu
+    assert not diagnose(job().add("devices", device=0, name="NVIDIA H200").run()).verdict.on_cpu
+
+
+def test_a_trace_without_steps_has_a_verdict_that_rests_on_none() -> None:
+    synth = Synth().kernel(0, 40).kernel(60, 100)
+    verdict = diagnose(synth.run()).verdict
+    assert (verdict.step_ns, verdict.steps) == (100 * MS, 0)
 
 
 def test_a_validation_is_not_blamed_on_the_loader_or_on_a_line_of_the_model() -> None:
@@ -337,4 +391,4 @@ def test_a_line_takes_no_longer_than_the_clock_says_its_phase_does() -> None:
         synth.sample(step, 100 * step + 50, 50, "backward", TRAIN, 40, function="main", **BACKWARD)
     (block,) = diagnose(synth.run()).findings
     assert block.finding.gain is not None
-    assert (block.finding.evidence[0].value, block.finding.gain.high_ns) == (20 * MS, 20 * MS)
+    assert (block.finding.evidence[0].value, block.finding.gain.high_ns) == (20 * MS, 24 * MS)

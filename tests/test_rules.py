@@ -17,7 +17,7 @@ from stepscope.diagnose import diagnose
 
 RULES = GROUP.load()
 HEADINGS = ["What it finds", "Why it costs time", "What to do", "How the gain is predicted", "When it is wrong"]
-SOURCES = {*Group("analyses", Analysis).names(), *TABLES}
+SOURCES = {*(name.replace("-", "_") for name in Group("analyses", Analysis).names()), *TABLES}
 TIMES = {table: [column.name for column in columns if column.unit == "ns"] for table, columns in TABLES.items()}
 MOMENTS = {"start", "end", "time"}
 
@@ -91,7 +91,15 @@ def test_reports_data_and_not_text(name: str) -> None:
         assert any(advice.code for advice in finding.advice), "advice has code to write"
         assert finding.ranks == (0,)
         assert not re.search(r"\d%|\d ?(ms|ns|s)\b", finding.title), "numbers are evidence, with a unit"
-        assert {evidence.source for evidence in finding.evidence} <= SOURCES
+        assert {evidence.source for evidence in finding.evidence} <= SOURCES, "what `stepscope show` takes"
+
+
+@each_rule
+def test_a_time_says_which_average_it_is(name: str) -> None:
+    for finding in findings(name, build(RULES[name].example, fixed=False)):
+        for evidence in finding.evidence:
+            average = re.search(r"\b(mean|median)\b", evidence.label)
+            assert average or evidence.unit == "count", evidence.label
 
 
 @each_rule

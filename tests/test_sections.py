@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from importlib.resources import files
 
@@ -9,6 +10,7 @@ import jsonschema
 import polars as pl
 import pytest
 
+from stepscope.analyses._work import DEVICE_WORK
 from stepscope.cli._assemble import SECTIONS, assemble
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bars, Table, Text, Verdict
@@ -43,7 +45,11 @@ def trace_of(synth: Synth, *, device: bool) -> None:
         end = start + STEP
         synth.host(f"ProfilerStep#{number}", "annotation", start, end)
         synth.host("enumerate(DataLoader)#_Iter.__next__", "annotation", start, start + 60)
-        synth.host("aten::addmm", "operator", start + 60, start + 75)
+        synth.host("nn.Module: Net_0", "python", start + 59, start + 76, module_id=0)
+        synth.host(
+            "aten::addmm", "operator", start + 60, start + 75, input_dims="[[8],[4,2],[2,8],[],[]]",
+            input_types='["float","float","float","Scalar","Scalar"]',
+        )  # fmt: skip
         synth.host(
             "autograd::engine::evaluate_function: AddmmBackward0", "operator", start + 76, start + 90, thread="2"
         )
@@ -69,6 +75,7 @@ def facts_of(synth: Synth) -> None:
     synth.add("windows", window=0, status="recorded", first_step=30, last_step=32, trace="t.json", cost=5 * MS)
     synth.add("meta", source="run", key="command", value='["python", "train.py"]')
     synth.add("skipped", source="t.json", reason="events without a name", count=3)
+    synth.add("memory", thread="1", time=3061 * MS, device_type=1, device=0, bytes=64, address=1, total_allocated=99)
     for step in range(4, 30):
         for part in range(3):
             time = step * STEP + 10 + 20 * part
@@ -158,7 +165,7 @@ def test_a_section_gives_blocks_or_says_what_is_missing(name: str, make: Callabl
 
 @pytest.mark.parametrize("name", SECTIONS.names())
 def test_a_section_shows_a_run_that_has_everything(name: str) -> None:
-    assert SECTIONS.get(name).build(full()) or name == "unchecked"
+    assert SECTIONS.get(name).build(full()) or name in ("unchecked", "distributed", "rank-clocks")  # of one rank
 
 
 def test_every_renderer_draws_every_run(report: Report) -> None:
@@ -189,8 +196,70 @@ def test_the_summary_of_a_known_run() -> None:
         ("data wait", 60 * MS), ("forward", 15 * MS), ("backward", 15 * MS), ("optimizer", 5 * MS), ("other", 5 * MS),
     ]  # fmt: skip
     assert isinstance(words, Text)
-    assert words.text == "Averages over {} of {} steps; median {}; left out: {} traced, {} warm-up."
+    assert words.text == "Means over {} of {} steps; median {}; left out: {} traced, {} warm-up."
     assert [value.value for value in words.values] == [34, 40, 100 * MS, 3, 3]
+
+
+def test_time_of_steps_around_the_device_work_is_told_beside_the_gaps() -> None:
+    synth = Synth().host("ProfilerStep#0", "annotation", 0, 100).host("aten::mm", "operator", 60, 90)
+    synth.kernel(70, 90, "sgemm")
+    (text,) = SECTIONS.get("idle").build(synth.run())
+    assert isinstance(text, Text) and "before the first or after the last device work" in text.text
+    assert [value.value for value in text.values] == [80 * MS, 100 * MS]
+
+
+def test_one_step_is_not_called_several() -> None:
+    synth = Synth().host("ProfilerStep#0", "annotation", 0, 100).host("aten::mm", "operator", 10, 90)
+    verdict, *rest = SECTIONS.get("summary").build(synth.run())
+    assert isinstance(verdict, Verdict)
+    assert verdict.steps == 1
+    assert not any(isinstance(block, Bars) for block in rest)  # nothing tells where forward ends
+    assert not [block for block in rest if isinstance(block, Text) and "step" in block.text]
+
+
+def test_a_healthy_run_says_on_its_first_screen_that_nothing_was_found_and_what_was_checked() -> None:
+    synth = Synth()
+    steps_of(synth, 0, wait=0)
+    report = assemble(synth.run())
+    stream = io.StringIO()
+    print_summary(console_for(stream), report)
+    screen = " ".join(stream.getvalue().split())
+    looked, blind = report.checked, [row.rule for row in report.unchecked if row.missing != DEVICE_WORK]
+    assert {"input-bound", "periodic-stall"} <= set(looked)
+    assert blind
+    assert "Nothing found: none of the rules that looked sees time that a change would save." in screen
+    assert f"{len(looked)} looked: {', '.join(looked)}." in screen
+    assert f"{len(blind)} could not look: {', '.join(blind)} (see Not checked)." in screen
+    assert f"{len(report.unchecked) - len(blind)} rules are about accelerators, of which this run shows no" in screen
+    for drawn in (report_html(report), report_markdown(report), printed(report)):
+        assert drawn.count("Nothing found") == 1
+
+
+def test_damage_is_told_on_the_first_screen_with_what_could_still_be_read() -> None:
+    synth = Synth()
+    trace_of(synth, device=False)
+    synth.sample(30, 0, 10, "forward", "train.py", 3)
+    for number in range(3):
+        synth.add("meta", source="r", key="damaged", value=f"r/rank-{number}/steps.bin is empty: not read")
+    screen = " ".join(printed(assemble(synth.run())).split())
+    assert "Damaged: r/rank-0/steps.bin is empty: not read. 2 more files are damaged" in screen
+    assert "Still read: 0 timed steps, 1 sample of lines, 18 events of traced windows." in screen
+    assert "record it again: `stepscope run -- COMMAND`" in screen
+
+
+def test_a_run_without_steps_is_not_called_healthy() -> None:
+    assert "Nothing found" not in printed(assemble(empty()))
+
+
+@pytest.mark.parametrize("make", RUNS.values(), ids=RUNS)
+def test_every_average_says_which_one_it_is(make: Callable[[], Run]) -> None:
+    blocks = [block for part in assemble(make()).parts for block in part.blocks]
+    titles = [block.title for block in blocks if isinstance(block, Bars | Table)]
+    headings = [heading for block in blocks if isinstance(block, Table) for heading, _ in block.columns]
+    sentences = [block.text for block in blocks if isinstance(block, Text)]
+    for words in (*titles, *headings, *sentences):
+        averaged = re.search(r"\b(average|averaged|avg|per step|one step)\b", words, re.IGNORECASE)
+        assert not averaged or re.search(r"\b(mean|median)\b", words, re.IGNORECASE), words
 
 
 def test_a_part_that_was_not_observed_is_not_drawn_as_zero() -> None:
@@ -214,7 +283,7 @@ def test_the_workload_answers_three_questions() -> None:
     does, executes, lives = SECTIONS.get("workload").build(full())
     assert isinstance(does, Text)
     assert does.text.startswith(
-        "What the workload does: Adam trains {} parameters in {} tensors. A step takes {} samples."
+        "What the workload does: Adam trains {} parameters in {} tensors. The mean step takes {} samples."
     )
     assert isinstance(executes, Text)
     assert executes.text.startswith("Where its code executes: One process on node.")
@@ -225,6 +294,18 @@ def test_the_workload_answers_three_questions() -> None:
         "Where its data lives: Samples come from pkg.Images (data.py:7); batches wait in pageable"
     )
     assert "Job memory reached {}." in lives.text
+
+
+def test_one_of_a_thing_is_not_several() -> None:
+    synth = Synth().host("ProfilerStep#0", "annotation", 0, 100).sample(0, 0, 10, "forward", "train.py", 3)
+    synth.add("optimizers", name="SGD", parameters=1, elements=1)
+    for number in range(21):
+        synth.add("skipped", source=str(number), reason="x", count=1 if number else 9)
+    text = " ".join(printed(assemble(synth.run())).split())
+    for words in ("SGD trains 1 parameter in 1 tensor.", "1 step is timed by", "from 1 sample of the running job"):
+        assert words in text
+    assert "And 1 more, in 1 row." in text
+    assert not re.search(r"\b1 (steps|samples|tensors|parameters|rows)\b", text)
 
 
 def test_rules_that_lack_the_same_thing_share_a_row() -> None:

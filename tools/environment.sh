@@ -12,9 +12,9 @@ find_python() {
     return 1
 }
 
-# What is installed follows from these two files alone; an edit of either brings the environment up to date.
+# What is installed follows from these files alone; an edit of any brings the environment up to date.
 wanted_state() {
-    cat pyproject.toml constraints.txt | cksum
+    cat pyproject.toml constraints.txt src/stepscope/native/*.?pp src/stepscope/collect/native/*.[ch] | cksum
 }
 
 installed() {

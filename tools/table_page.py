@@ -14,7 +14,7 @@ HEAD = """\
 Times are 64-bit integers of nanoseconds. An empty cell (null) means "not recorded" and is never zero. A row belongs to
 a process, (`rank`, `pid`); correlation ids are unique only within a process.
 
-Print any analysis with `stepscope show NAME PATH`, as a table, JSON, CSV, Markdown or Parquet.
+Print any analysis or core table with `stepscope show NAME PATH`, as a table, JSON, CSV, Markdown or Parquet.
 """
 
 
@@ -23,7 +23,8 @@ def page() -> str:
     analyses = Group("analyses", Analysis)
     parts = [HEAD, "## Analyses\n", "An analysis derives one table from the core tables.\n"]
     for name, analysis in analyses.load().items():
-        parts += [f"### {name}\n", analyses.page(name).strip() + "\n", columns_table(analysis.columns)]
+        shown = name.replace("-", "_")
+        parts += [f"### `{shown}`\n", analyses.page(name).strip() + "\n", columns_table(analysis.columns)]
     parts += ["## Core tables\n", "Importers fill these from what was recorded; analyses read them.\n"]
     for name, columns in TABLES.items():
         parts += [f"### `{name}`\n", columns_table(columns)]

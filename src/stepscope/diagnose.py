@@ -1,11 +1,15 @@
 """Run every rule on a run, rank what they find by predicted gain, and say what limits the run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
+from stepscope.analyses._shares import SLOWS
+from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
+from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import Group
@@ -15,6 +19,8 @@ from stepscope.core.run import Run
 __all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
 
 RULES = Group("rules", Rule)
+
+ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +34,10 @@ class Unchecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Findings, largest gain first; rules that could not look; and what limits the run."""
+    """Findings, largest gain first; names of the rules that looked; those that could not; and what limits the run."""
 
     findings: tuple[FindingBlock, ...]
+    checked: tuple[str, ...]
     unchecked: tuple[Unchecked, ...]
     verdict: Verdict
 
@@ -46,14 +53,42 @@ def _diagnose(run: Run) -> Diagnosis:
 
 def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
     found: list[FindingBlock] = []
+    checked: list[str] = []
     unchecked: list[Unchecked] = []
     for name, rule in rules.items():
         try:
             found += [FindingBlock(name, finding) for finding in rule.check(run)]
+            checked.append(name)
         except MissingData as missing:
             unchecked.append(Unchecked(rule=name, missing=missing.what, how=missing.how))
+    if not _marks_steps(run):
+        found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
     ranked = sorted(found, key=lambda block: (-_most(block.finding), block.finding.title, block.finding.ranks))
-    return Diagnosis(findings=tuple(_once_per_place(ranked)), unchecked=tuple(unchecked), verdict=_verdict(run))
+    return Diagnosis(
+        findings=tuple(_once_per_place(ranked)),
+        checked=tuple(checked),
+        unchecked=tuple(unchecked),
+        verdict=_verdict(run),
+    )
+
+
+def _marks_steps(run: Run) -> bool:
+    try:
+        return not steady_steps(run).is_empty()
+    except MissingData:
+        return False
+
+
+def _of_recording(finding: Finding) -> Finding:
+    """The finding of a run in which no steps are marked: its figures are of all that was recorded, not of a step."""
+    evidence = tuple(replace(row, label=_without_steps(row.label)) for row in finding.evidence)
+    return replace(finding, evidence=evidence)
+
+
+def _without_steps(label: str) -> str:
+    if label.endswith(" per step"):
+        return label.removesuffix(" per step").removeprefix("mean ")
+    return label.replace("the mean step", "the recorded time")
 
 
 def _most(finding: Finding) -> int:
@@ -81,12 +116,56 @@ def _verdict(run: Run) -> Verdict:
     except MissingData as missing:
         known = run.optional("meta").filter(pl.col("key") == "no_steps")["value"].drop_nulls()
         return Verdict("unknown", None, None, known[0] if len(known) else str(missing))
-    rows = [(_removable(row), row) for row in table.iter_rows(named=True)]
+    rows = table.to_dicts()
     if not rows:
         return Verdict("unknown", None, None, "no rank has steady steps")
-    _, row = max(rows, key=lambda pair: (pair[0], -pair[1]["rank"]))
-    share = row["device"] if row["limit"] == "balanced" else row.get(row["limit"])
-    return Verdict(row["limit"], share, row["step"], row["why_unknown"] or "")
+    row = max(rows, key=lambda row: (_removable(row), -row["rank"]))
+    opened, world_size = _ranks(run)
+    unexplained = _unexplained(row)
+    return Verdict(
+        row["limit"],
+        row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
+        row["step"],
+        row["why_unknown"] or "",
+        rank=row["rank"],
+        ranks=tuple(sorted(other["rank"] for other in rows if _alike(other, row))),
+        of_ranks=len(rows),
+        steps=_steps(run, row["rank"]),
+        on_cpu=not has_gpu(run),
+        opened=opened,
+        world_size=world_size,
+        unexplained=unexplained,
+        why_unexplained=SLOWS if unexplained is not None else "",
+        crowded=row["crowded"] if row["limit"] == "input" else 0.0,
+    )
+
+
+def _ranks(run: Run) -> tuple[int, int]:
+    """The ranks that were opened, and those of the job; 0 where the run does not tell."""
+    opened, world_size = run.optional("processes").select(pl.col("rank").n_unique(), pl.col("world_size").max()).row(0)
+    return opened, world_size or 0
+
+
+def _unexplained(row: dict[str, Any]) -> float | None:
+    """Idle share of the device whose cause is hidden, where the limit that is named is smaller."""
+    parts = [row[name] for name in ("input", "device", "communication", "memory")]
+    if row["host"] is not None or None in parts:
+        return None
+    idle = 1.0 - sum(parts)
+    return idle if idle > (row.get(row["limit"]) or 0.0) else None
+
+
+def _alike(other: dict[str, object], worst: dict[str, object]) -> bool:
+    """True if a rank has the limit of the worst one, to a like extent."""
+    return other["limit"] == worst["limit"] and _removable(other) >= ALIKE * _removable(worst)
+
+
+def _steps(run: Run, rank: int) -> int:
+    """The number of steady steps of a rank; 0 where the source marks no steps."""
+    try:
+        return steady_steps(run).filter(pl.col("rank") == rank).height
+    except MissingData:
+        return 0
 
 
 def _removable(row: dict[str, object]) -> float:

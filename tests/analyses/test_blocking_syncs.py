@@ -32,9 +32,20 @@ def item(synth: Synth) -> Synth:
 def test_a_copy_and_the_wait_that_follows_are_one_call_of_the_users_operator() -> None:
     assert rows(item(busy_device())) == [{
         "rank": 0, "call": "cudaMemcpyAsync and cudaStreamSynchronize", "operator": "aten::item",
-        "file": None, "line": None, "calls": 1, "total": 42 * MS, "per_step": 42.0 * MS, "bubble": 15 * MS,
-        "stack": None,
+        "file": None, "line": None, "function": None, "text": None, "calls": 1, "total": 42 * MS,
+        "per_step": 42.0 * MS, "bubble": 15 * MS, "stack": None,
     }]  # fmt: skip
+
+
+def test_a_line_comes_with_the_source_that_samples_of_the_run_have_seen() -> None:
+    """The trace cuts the front of the path off; a sample of another file of that name is not asked."""
+    synth = (
+        item(busy_device()).host("train.py(44): main", "python", 1, 99).host("pkg/train.py(44): g", "python", 17, 65)
+    )
+    for file, text in (("/home/me/pkg/train.py", "loss.item()"), ("/home/me/other/train.py", "wrong")):
+        synth.sample(3, 0, 10, "other", file, 50, frames=[f"{file}:44 g", f"{file}:50 h"], texts=[text, "print(value)"])
+    (row,) = rows(synth)
+    assert (row["file"], row["line"], row["function"], row["text"]) == ("pkg/train.py", 44, "g", "loss.item()")
 
 
 def test_a_bubble_is_no_longer_than_the_call() -> None:

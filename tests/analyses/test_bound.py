@@ -53,6 +53,27 @@ def test_a_job_that_computes_is_bound_by_the_device() -> None:
     close(shares(synth.run()), input=0.02, host=0.01, device=0.97, communication=None, memory=None, limit="device")
 
 
+@pytest.mark.parametrize(
+    ("wait", "workers", "others", "expected"),
+    [
+        (8, 1, 0.0, (0.28, 0.72, 0.2, "input")),
+        (8, 1, 0.15, (0.13, 0.87, 0.05, "input")),  # the rest may be the work of other programs
+        (8, 0, 0.0, (0.08, 0.92, 0.0, "device")),  # training's own threads wait for each other
+        (4, 1, 0.0, (0.04, 0.96, 0.0, "device")),  # workers that keep up may use the cores
+    ],
+)
+def test_workers_that_cannot_keep_up_and_have_the_cores(
+    wait: float, workers: int, others: float, expected: tuple[float, float, float, str]
+) -> None:
+    synth = sampled(cpu_job(wait=wait), "forward", 100 - wait, **MODEL)
+    synth.add("loaders", loader=0, train=True, dataset="Pictures", num_workers=workers)
+    synth.add("meta", source="run.json", key="cores", value='{"effective": 2}')
+    for what, value in (("job CPU", 1.8), ("other CPU", others), ("core wait", 0.2)):
+        synth.add("system", time=1_500_000_000, what=what, value=value, unit="cores")
+    found = bound(synth.run()).select("input", "device", "crowded", "limit").row(0)
+    assert found == (*(pytest.approx(value, abs=1e-9) for value in expected[:3]), expected[3])
+
+
 def test_waiting_for_the_loader() -> None:
     synth = sampled(cpu_job(wait=30), "forward", 70, **MODEL)
     close(shares(synth.run()), input=0.3, host=0.0, device=0.7, limit="input")
@@ -108,8 +129,8 @@ def test_without_samples_and_trace_only_what_is_outside_the_model_is_known() -> 
 
 def test_an_unobserved_loader_is_unknown_and_not_zero() -> None:
     run = sampled(cpu_job(), "forward", 100, **MODEL).run()
-    run.tables["steps"] = run.tables["steps"].with_columns(pl.lit(None, pl.Int64).alias("data_wait"))
-    close(shares(run), input=None, limit="device")
+    unseen = run.tables["steps"].with_columns(pl.lit(None, pl.Int64).alias("data_wait"))
+    close(shares(Run({**run.tables, "steps": unseen})), input=None, limit="device")
 
 
 def test_without_steps_says_how_to_record_them() -> None:

@@ -8,16 +8,25 @@ from polars.testing import assert_frame_equal
 
 from stepscope.analyses.attribution import attribution
 from stepscope.analyses.blocking_syncs import blocking_syncs
+from stepscope.analyses.collectives import collectives
+from stepscope.analyses.device_overlap import device_overlap
 from stepscope.analyses.device_summary import device_summary
 from stepscope.analyses.device_time import device_time
 from stepscope.analyses.gpu_summary import gpu_summary
 from stepscope.analyses.host_work import host_work
+from stepscope.analyses.kernel_launches import kernel_launches
 from stepscope.analyses.kernels import kernels
+from stepscope.analyses.late_ranks import late_ranks
+from stepscope.analyses.operator_kernels import operator_kernels
 from stepscope.analyses.operators import operators
+from stepscope.analyses.operators_by_stack import operators_by_stack
+from stepscope.analyses.overlap import overlap
 from stepscope.analyses.phases import phases
 from stepscope.analyses.placement import placement
+from stepscope.analyses.process_groups import process_groups
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.analyses.step_breakdown import step_breakdown
+from stepscope.analyses.step_breakdown_mean import step_breakdown_mean
 from stepscope.analyses.steps import steps
 from stepscope.analyses.timer import timer
 from stepscope.analyses.tracing_cost import tracing_cost
@@ -29,8 +38,10 @@ from stepscope.core.synth import Synth
 
 ALL = sorted(Group("analyses", Analysis).load().items())
 MINE = (
-    attribution, blocking_syncs, device_summary, device_time, gpu_summary, host_work, kernels, operators, phases,
-    placement, steady_steps, step_breakdown, steps, timer, tracing_cost,
+    kernel_launches, operator_kernels, operators_by_stack,
+    attribution, blocking_syncs, collectives, device_summary, device_time, gpu_summary, host_work, kernels, late_ranks,
+    operators, overlap, phases, placement, process_groups, steady_steps, step_breakdown,
+    step_breakdown_mean, steps, device_overlap, timer, tracing_cost,
 )  # fmt: skip
 NAMED = [(name, analysis) for name, analysis in ALL if analysis in MINE]
 every_analysis = pytest.mark.parametrize("analysis", [a for _, a in ALL], ids=[name for name, _ in ALL])

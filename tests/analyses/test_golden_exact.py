@@ -82,8 +82,19 @@ def _steps(run: Run, base: int) -> list[tuple[int, int]]:
         return []
 
 
-@pytest.mark.parametrize("name", ["tracelens/xdit_flux.1_aiter_sage/profile_trace_rank_0.json.gz"])
-def test_graph_replays_share_one_launch(corpus: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        ("tracelens/xdit_flux.1_aiter_sage/profile_trace_rank_0.json.gz", 1566),
+        ("tracelens/sglang_decode/sglang_Qwen3-8B_decode.json.gz", 544),
+        ("tracelens/vllm_decode_full/graph_execution.json.gz", 421),
+    ],
+)
+def test_graph_replays_share_one_launch(corpus: Path, name: str, kernels: int) -> None:
+    """All kernels of the largest replayed graph belong to its launch, and to the operator or annotation around it."""
     run = open_run(corpus / "traces" / name)
-    per_launch = attribution(run).drop_nulls("launch").group_by("launch").len()["len"]
-    assert per_launch.max() == 1566  # kernels of the largest replayed graph
+    per_launch = attribution(run).drop_nulls(["launch", "operator"]).group_by("launch").len()
+    largest = per_launch.sort("len").row(-1, named=True)
+    assert largest["len"] == kernels
+    host = run.optional("host", "index", "name")
+    assert host.filter(pl.col("index") == largest["launch"])["name"].to_list() == ["hipGraphLaunch"]

@@ -4,41 +4,32 @@ HTA leaves the last of several steps out: it keeps the host events that start be
 launched. Its non-compute time is stepscope's exposed communication plus exposed copies.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from stepscope.analyses.device_time import device_time
 from stepscope.core.run import Run
 from stepscope.store import open_run
 
+from .hta import as_hta_keeps_it, golden_of, ranks_of
+
 US = 1000
-TRACES = (
-    "hta/trace_diff/control",
-    "hta/with_gpu_user_annotation/step_based_trace_2543932",
-    pytest.param("kineto/resnet50_num_workers_0/worker0.1623143089861.pt.trace", marks=pytest.mark.slow),
-    pytest.param("kineto/resnet50_num_workers_4/worker0.1623212756351.pt.trace", marks=pytest.mark.slow),
-    pytest.param("param/linear_kineto", marks=pytest.mark.slow),
+SLOW = (
+    "kineto/resnet50_num_workers_0/worker0.1623143089861.pt.trace",
+    "kineto/resnet50_num_workers_4/worker0.1623212756351.pt.trace",
+    "param/linear_kineto",
 )
 
 
-@pytest.mark.parametrize("name", TRACES)
-def test_one_rank(corpus: Path, name: str) -> None:
-    golden = json.loads((corpus / "golden" / "hta" / f"{name}.json").read_text())
-    compare(open_run(corpus / "traces" / f"{name}.json.gz"), golden, 0)
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_two_ranks(corpus: Path, rank: int) -> None:
-    golden = json.loads((corpus / "golden/hta/hta/sampled_2ranks.json").read_text())
-    compare(open_run(corpus / f"traces/hta/sampled_2ranks/sampled_rank-{rank}.json.gz"), golden, rank)
+@ranks_of("hta/trace_diff/control", "hta/with_gpu_user_annotation/step_based_trace_2543932", slow=SLOW)
+def test_one_rank(corpus: Path, name: str, trace: str, rank: int) -> None:
+    compare(open_run(corpus / "traces" / trace), golden_of(corpus, name), rank)
 
 
 def compare(run: Run, golden: dict[str, Any], rank: int) -> None:
-    (row,) = device_time(without_last_step(run)).iter_rows(named=True)
+    (row,) = device_time(as_hta_keeps_it(run)).iter_rows(named=True)
     (expected,) = [part for part in golden["temporal_breakdown"] if part["rank"] == rank]
     assert {
         "kernel_time_us": row["span"],
@@ -50,12 +41,3 @@ def compare(run: Run, golden: dict[str, Any], rank: int) -> None:
         if part["rank"] == rank:
             hidden = 1 - row["exposed_communication"] / row["communication_busy"]
             assert 100 * hidden == pytest.approx(part["overlap_of_communication_pct"], abs=0.01)
-
-
-def without_last_step(run: Run) -> Run:
-    host, device = run.optional("host"), run.optional("device")
-    steps = host.filter(pl.col("name").str.starts_with("ProfilerStep#"))
-    if steps.height < 2:
-        return run
-    kept = host.filter(pl.col("start") < steps["start"].max())
-    return Run({"host": kept, "device": device.join(kept, on="correlation", how="semi")})

@@ -91,7 +91,7 @@ def test_what_counts_as_host_work(
     phase: str, call: str | None, leaf: str | None, expression: str | None, work: str
 ) -> None:
     synth = Synth().sample(0, 0, 1, phase, TRAIN, 1, call=call, leaf=leaf, expression=expression)
-    assert with_work(synth.run().optional("stacks"), gpu=False)["work"].to_list() == [work]
+    assert with_work(synth.run().optional("stacks"), gpu=())["work"].to_list() == [work]
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_what_counts_as_host_work(
 )
 def test_beside_a_gpu_a_line_that_may_wait_for_it_is_no_host_work(expression: str, text: str, work: str) -> None:
     synth = Synth().sample(0, 0, 1, "other", TRAIN, 1, expression=expression, text=text)
-    assert with_work(synth.run().optional("stacks"), gpu=True)["work"].to_list() == [work]
+    assert with_work(synth.run().optional("stacks"), gpu=(0,))["work"].to_list() == [work]
 
 
 def test_collections_are_the_collector_s_wherever_they_happen() -> None:
     synth = Synth().sample(0, 0, 1, "data_wait", TRAIN, 1, collector=True)
-    assert with_work(synth.run().optional("stacks"), gpu=False)["work"].to_list() == ["collector"]
+    assert with_work(synth.run().optional("stacks"), gpu=())["work"].to_list() == ["collector"]

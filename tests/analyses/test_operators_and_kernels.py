@@ -27,7 +27,8 @@ def test_operators_have_host_and_device_time() -> None:
     rows = {row["name"]: row for row in operators(two_layers().run()).iter_rows(named=True)}
     assert {key: rows["aten::linear"][key] for key in rows["aten::linear"] if key != "name"} == {
         "rank": 0, "calls": 1, "host_total": 40 * MS, "host_self": 20 * MS,
-        "device_total": 60 * MS, "device_self": 0, "device_busy": 40 * MS, "tensor_core_share": 0.5, "per_step": 1.0,
+        "device_total": 60 * MS, "device_self": 0, "device_busy": 40 * MS, "tensor_core_eligible": True,
+        "tensor_core_total": 30 * MS, "tensor_core_self": 0, "tensor_core_share": 0.5, "flops": None, "per_step": 1.0,
     }  # fmt: skip
     assert (rows["aten::addmm"]["host_self"], rows["aten::addmm"]["device_self"]) == (12 * MS, 60 * MS)
     assert list(rows) == ["aten::addmm", "aten::relu", "aten::linear"]  # by device_self
@@ -58,7 +59,8 @@ def test_annotations_that_old_traces_call_operators_are_none(name: str) -> None:
 def test_kernels_by_name() -> None:
     synth = two_layers().kernel(90, 91, "relu", occupancy=None, blocks_per_sm=2.0)
     assert kernels(synth.run()).rows(named=True)[2] == {
-        "rank": 0, "device": 0, "name": "relu", "calls": 2, "total": 11 * MS, "mean": 5.5 * MS, "max": 10 * MS,
+        "rank": 0, "device": 0, "name": "relu", "calls": 2, "total": 11 * MS, "share": pytest.approx(11 / 71),
+        "mean": 5.5 * MS, "median": 5.5 * MS, "deviation": pytest.approx(4.5 * 2**0.5 * MS), "max": 10 * MS,
         "min": 1 * MS, "blocks_per_sm": pytest.approx(42 / 11), "occupancy": 1.0, "tensor_cores": False,
         "operator": "aten::relu",
     }  # fmt: skip

@@ -6,7 +6,9 @@ import pytest
 from stepscope.analyses._stall_groups import stall_groups
 from stepscope.analyses.stalls import stalls
 from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
+from stepscope.diagnose import diagnose
 
 TRAIN = "/home/me/train.py"
 BACKWARD = {"call": "torch/_tensor.py:600 backward", "leaf": "torch/autograd/graph.py:800 run"}
@@ -54,6 +56,71 @@ def test_the_line_inside_a_function_comes_before_its_call() -> None:
     assert [(place.line, place.symbol) for place in group.places] == [(44, "main")], "no line of the three holds it"
 
 
+def test_the_call_of_a_stall_comes_with_its_source() -> None:
+    synth = job(10)
+    for step in range(9, 63, 10):
+        synth.sample(
+            step, 0, 100, "other", "/home/me/io.py", 12, function="keep", text="write(state, path)",
+            frames=[MAIN, f"{TRAIN}:44 main", "/home/me/io.py:12 keep"], texts=["main()", "keep(model)", "write(…)"],
+        )  # fmt: skip
+    (group,) = stall_groups(synth.run())
+    assert [(place.line, place.text) for place in group.places] == [(12, "write(…)"), (44, "keep(model)")]
+
+
+@pytest.mark.parametrize(
+    ("call", "leaf"),
+    [
+        ("torch/serialization.py:900 save", "torch/serialization.py:1100 _save"),
+        ("trainer_tools/loop.py:60 finish_epoch", "torch/serialization.py:1100 _save"),
+        ("transformers/modeling_utils.py:3000 save_pretrained", "fsspec/local.py:300 write"),
+    ],
+)
+def test_a_checkpoint_behind_a_helper_is_told_by_the_library_call(call: str, leaf: str) -> None:
+    synth = job(10)
+    for step in range(9, 63, 10):
+        synth.sample(
+            step, 0, 100, "other", "/home/me/io.py", 12, function="keep", text="write(state, path)", call=call,
+            leaf=leaf, frames=[MAIN, f"{TRAIN}:44 main", "/home/me/io.py:12 keep"],
+        )  # fmt: skip
+    (group,) = stall_groups(synth.run())
+    assert group.saves
+    (block,) = diagnose(synth.run()).findings
+    assert block.finding.title == "Training stops for a checkpoint every so many steps"
+    assert "torch.save" in block.finding.advice[0].code
+
+
+def test_a_checkpoint_of_a_framework_that_calls_the_script_is_told_too() -> None:
+    """With Lightning the only line of the user's on the way is `trainer.fit(…)`, in every step."""
+    synth, clock, fit = Synth(), 0.0, "lightning/pytorch/trainer/trainer.py:560 fit"
+    for step in range(63):
+        stall = 100 if step % 10 == 9 else 0
+        synth.step(step, clock, clock + 50 + stall, forward=20, backward=25, optimizer=5)
+        synth.sample(
+            step, clock, 50, "backward", TRAIN, 90, function="main", call=fit, leaf=BACKWARD["leaf"], frames=[MAIN]
+        )
+        if stall:
+            synth.sample(
+                step, clock + 50, 100, "other", TRAIN, 90, function="main", call=fit, frames=[MAIN],
+                leaf="torch/serialization.py:1100 _save",
+            )  # fmt: skip
+        clock += 50 + stall
+    (group,) = stall_groups(synth.run())
+    assert (group.cause, group.places, group.saves) == ("unknown", (), True)
+    (block,) = diagnose(synth.run()).findings
+    assert block.finding.title == "Training stops for a checkpoint every so many steps"
+
+
+def test_saving_pictures_is_no_checkpoint() -> None:
+    synth = job(10)
+    for step in range(9, 63, 10):
+        synth.sample(
+            step, 0, 100, "other", TRAIN, 44, function="main", text="grid.save(path)", call="PIL/Image.py:2500 save",
+            leaf="PIL/ImageFile.py:600 _save", frames=[MAIN, f"{TRAIN}:44 main"],
+        )  # fmt: skip
+    (block,) = diagnose(synth.run()).findings
+    assert block.finding.title == "Training stops at regular intervals"
+
+
 def test_a_validation_is_named_by_its_tag_and_entered_by_its_call() -> None:
     (group,) = stall_groups(saved(job(20, tags=("evaluation",)), 20, (12, "evaluate")).run())
     assert (group.cause, group.steps, group.distance, group.certain) == ("evaluation", (19, 39, 59), 20.0, True)
@@ -82,7 +149,7 @@ def test_missing_samples_leave_the_cause_unknown() -> None:
 def test_steps_that_were_traced_leave_gaps_in_a_regular_distance() -> None:
     run = saved(job(10), 10, (44, "main")).run()
     traced = pl.when(pl.col("step") == 29).then(pl.lit(["traced"])).otherwise(pl.col("tags"))
-    run.tables["steps"] = run.tables["steps"].with_columns(traced.alias("tags"))
+    run = Run({**run.tables, "steps": run.tables["steps"].with_columns(traced.alias("tags"))})
     assert stalls(run).select("long_steps", "regular").rows() == [(5, True)]
 
 

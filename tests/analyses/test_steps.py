@@ -66,7 +66,7 @@ def test_each_micro_batch_has_its_forward_and_backward() -> None:
 def test_the_shutdown_of_workers_at_the_end_of_an_epoch_is_no_data_wait() -> None:
     synth = traced().host(LOADER, "annotation", 0, 90)
     synth.host("torch/utils/data/dataloader.py(1606): _shutdown_workers", "python", 5, 88)
-    assert phases(synth.run()) == [(7, 0, 0, 0, 93)]
+    assert phases(synth.run()) == [(7, None, None, None, 93)]  # no training: nothing tells a forward
 
 
 def test_frames_of_a_backward_call_show_what_it_waits_for_at_its_end() -> None:
@@ -83,7 +83,7 @@ def test_a_closure_runs_backward_inside_the_optimizer() -> None:
 
 def test_a_data_wait_that_starts_before_the_step_is_cut() -> None:
     assert phases(Synth().host("ProfilerStep#7", "annotation", 10, 50).host(LOADER, "annotation", 0, 30).run()) == [
-        (20, 0, 0, 0, 20)
+        (20, None, None, None, 20)
     ]
 
 
@@ -95,6 +95,12 @@ def test_the_marker_on_the_device_is_a_copy_not_a_step() -> None:
 def test_without_markers_there_are_no_steps() -> None:
     with pytest.raises(MissingData, match="stepscope run"):
         steps(Synth().host("aten::mm", "operator", 0, 10).run())
+
+
+def test_the_beginning_of_one_more_step_that_a_profiler_marks_at_its_end_is_empty() -> None:
+    synth = traced().host("aten::mm", "operator", 10, 90).host("ProfilerStep#8", "annotation", 100, 101)
+    assert steps(synth.run())["tags"].to_list() == [["traced"], ["traced", "empty"]]
+    assert steady_steps(synth.run())["step"].to_list() == [7]
 
 
 def test_tags_name_warm_up_and_long_steps() -> None:

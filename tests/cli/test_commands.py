@@ -14,6 +14,7 @@ from stepscope import __version__
 from stepscope.cli.main import Commands
 
 HERE = Path(__file__).parent
+OPERATOR = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2, "pid": 1, "tid": 1}
 
 
 def stepscope(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -53,12 +54,22 @@ def test_each_command_has_help_with_examples_that_parse(name: str) -> None:
         (["show"], "no analysis was named"),
         (["show", "steps"], "no run was named"),
         (["show", "stps", "x"], "did you mean steps?"),
+        (["show", ".", "steps"], "the analysis comes first: `stepscope show steps .`"),
+        (["show", "/nowhere/run", "device-time"], "`stepscope show device_time /nowhere/run`"),
         (["explain", "inputbound"], "did you mean input-bound?"),
         (["explain", "zzz"], "`stepscope rules` lists them all"),
         (["run"], "no command to run"),
         (["run", "--trace", "5", "--", "true"], "'5' is neither auto, none nor a range of steps"),
+        (["show", "input-bound", "x"], "it is a rule: `stepscope explain input-bound`"),
+        (["explain", "steady_steps"], "it is an analysis: `stepscope show steady_steps PATH`"),
+        (["show", "."], "show: no analysis was named"),
+        (["report", ""], "PATH: is empty"),
+        (["report", ".", "-o", "x.pdf"], "x.pdf: .pdf is none of the formats"),
+        (["show", "steps", ".", "-o", "x.html"], "choose one with --format: csv, json, markdown, parquet, table"),
+        (["run", "--out", "", "--", "true"], "--out: names no folder"),
+        (["run", "--activities", "gpu", "--", "true"], "did you mean cuda?"),
         (["run", "--quiet", "--progress", "lines", "--", "true"], "--quiet: cannot be given together with"),
-        (["report", "\x1b[31mred"], r"\x1b[31mred: there is no such file"),
+        (["report", "\x1b[31mred"], r"\x1b[31mred: no file and no folder matches"),
     ],
 )
 def test_a_mistake_is_a_message_and_exit_code_2(words: list[str], message: str) -> None:
@@ -70,11 +81,32 @@ def test_a_mistake_is_a_message_and_exit_code_2(words: list[str], message: str) 
     assert done.stdout == ""
 
 
-def test_unknown_options_are_usage_errors() -> None:
-    done = stepscope("run", "--tracee", "none", "--", "true")
+@pytest.mark.parametrize(
+    ("words", "message", "command"),
+    [
+        (["run", "--tracee", "none", "--", "true"], "run: no such option '--tracee'.", "stepscope run"),
+        (["--versio"], "no such option '--versio'. Did you mean '--version'?", "stepscope"),
+        (["report"], "report: missing argument 'PATH...'", "stepscope report"),
+        (["report", "x", "--format"], "report: option '--format' requires an argument", "stepscope report"),
+        (["report", "x", "--format", "jsn"], "report: invalid value for '--format': 'jsn' is not", "stepscope report"),
+        (["show", "steps", ".", "--rows", "many"], "'many' is not a whole number", "stepscope show"),
+        (["completion"], "completion: missing argument '{bash|zsh|fish}'", "stepscope completion"),
+        (["rules", "extra"], "rules: got unexpected extra argument (extra)", "stepscope rules"),
+    ],
+)
+def test_a_wrong_option_is_told_like_every_other_mistake(words: list[str], message: str, command: str) -> None:
+    done = stepscope(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first.startswith("stepscope: ")
+    assert message in first
+    assert second == f"  `{command} --help` says how, with examples"
+
+
+def test_without_words_the_help_is_printed() -> None:
+    done = stepscope()
     assert done.returncode == 2
-    assert "No such option" in done.stderr
-    assert "--trace" in done.stderr
+    assert "Usage: stepscope [OPTIONS] COMMAND" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -161,6 +193,20 @@ class TestRun:
         assert done.stderr == "stepscope: no-such-command: command not found\n"
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.parametrize("dashes", [["--"], []])
+    @pytest.mark.parametrize("name", ["./job", "job", "job/"])
+    def test_a_folder_is_no_command(self, tmp_path: Path, name: str, dashes: list[str]) -> None:
+        (tmp_path / name).mkdir()
+        done = stepscope("run", *dashes, name, cwd=tmp_path)
+        assert done.returncode == 126
+        assert done.stderr.startswith(f"stepscope: {name}: is a folder, not a command\n")
+        assert "  stepscope run -- python job/TRAIN.py\n" in done.stderr
+        assert [path.name for path in tmp_path.iterdir()] == [Path(name).name]
+
+    def test_a_command_on_the_path_wins_over_a_folder_of_its_name(self, tmp_path: Path) -> None:
+        (tmp_path / "echo").mkdir()
+        assert stepscope("run", "--quiet", "--", "echo", "ran", cwd=tmp_path).stdout == "ran\n"
+
     def test_a_folder_in_use_is_refused_before_the_job_starts(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         done = stepscope("run", "--out", str(tmp_path), "--", "touch", str(tmp_path / "ran"))
@@ -202,12 +248,79 @@ class TestRun:
         assert "ms/step" not in done.stderr
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    for words in ("show --list", "rules", "doctor --format json"):
-        line = f"set -o pipefail; {sys.executable} -m stepscope {words} | head -n 0"
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
-        assert done.stderr == ""
-        assert "Traceback" not in done.stdout
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["report", "--help"],
+        ["rules"],
+        ["explain", "input-bound"],
+        ["doctor"],
+        ["show", "--list"],
+        ["show", "operators", "trace.json"],
+        ["show", "operators", "trace.json", "--format", "parquet"],
+        *(["report", "trace.json", "--format", form] for form in ("text", "json", "markdown", "html")),
+    ],
+)
+def test_a_reader_that_goes_away_ends_us_as_it_ends_other_programs(tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [OPERATOR]}))
+    done = stepscope_without_reader(words, tmp_path)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_a_reader_that_goes_away_does_not_change_the_exit_code_of_the_job(tmp_path: Path) -> None:
+    words = ["run", "--out", "r", "--", sys.executable, "-c", "import sys; sys.exit(5)"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", *words], cwd=tmp_path, stderr=writing, timeout=120, check=False
+    )
+    os.close(writing)
+    assert done.returncode == 5
+    assert (tmp_path / "r" / "end.json").exists()
+
+
+@pytest.mark.parametrize("words", ["rules", "show --list"])
+def test_output_that_cannot_be_written_is_a_message(tmp_path: Path, words: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    line = f"ulimit -f 1; yes | head -c 600 > full; {sys.executable} -m stepscope {words} >> full"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "stepscope: standard output cannot be written: File too large\n  write to another disk\n"
+
+
+@pytest.mark.parametrize("words", ["rules", "show --list", "doctor", "run --quiet -- true", "nonsense"])
+def test_closed_outputs_are_no_error(tmp_path: Path, words: str) -> None:
+    line = f"{sys.executable} -m stepscope {words} >&- 2>&-"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, check=False)
+    assert done.returncode == (2 if words == "nonsense" else 0)
+
+
+def stepscope_without_reader(words: list[str], cwd: Path) -> subprocess.CompletedProcess[bytes]:
+    """As `stepscope WORDS | true`, but certain that nobody reads when the first line is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", *words],
+        cwd=cwd, stdout=writing, stderr=subprocess.PIPE, timeout=120, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    return done
+
+
+def test_every_source_of_evidence_can_be_shown(tmp_path: Path) -> None:
+    """Findings name analyses and tables as they were recorded; `show` prints both, under the same names."""
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": [OPERATOR]}))
+    document = json.loads(stepscope("show", "host", "trace.json", "--format", "json", cwd=tmp_path).stdout)
+    assert document["analysis"] == "host"
+    assert [(row["name"], row["start"], row["end"]) for row in document["rows"]] == [("aten::mm", 1000, 3000)]
+    empty = stepscope("show", "loaders", "trace.json", "--format", "csv", cwd=tmp_path)
+    assert (empty.returncode, len(empty.stdout.splitlines())) == (0, 1)
+    listed = stepscope("show", "--list").stdout
+    assert "as they were recorded (docs/tables.md):\ncounters, device, devices, " in listed
+    assert "\nsteady_steps " in listed
 
 
 def test_parquet_is_refused_on_a_terminal() -> None:

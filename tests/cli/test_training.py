@@ -93,7 +93,8 @@ def test_the_report_in_every_format(job: tuple[Path, subprocess.CompletedProcess
     assert finding["where"][0] == {"file": str(folder / "train.py"), "line": 12, "symbol": "__getitem__"}
     assert 0 < finding["gain"]["low_ns"] <= finding["gain"]["high_ns"] <= times["mean"]
     for evidence in finding["evidence"]:
-        assert evidence["source"] in ANALYSES.names() or evidence["source"] in ("loaders", "steps")
+        assert evidence["source"].replace("_", "-") in ANALYSES.names() or evidence["source"] == "loaders"
+        assert "-" not in evidence["source"], "the name that `stepscope show` lists"
 
 
 @pytest.mark.parametrize("name", [name.replace("-", "_") for name in ANALYSES.names()])

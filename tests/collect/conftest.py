@@ -11,7 +11,7 @@ import pytest
 
 from stepscope.collect.launch import Exit, launch
 
-from .fake_job import Job, Optimizer, Source
+from .fake_job import KINDS, Job, Optimizer, Source, probe
 
 HEADER = struct.Struct("<16sIIqqq16x")
 RECORD = struct.Struct("<qqqqqqqqqqiI")
@@ -117,15 +117,23 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]
     return run
 
 
-@pytest.fixture
-def job() -> Job:
-    return Job()
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of hooks there is."""
+    name: str = request.param
+    probe(name)
+    return name
 
 
 @pytest.fixture
-def trained() -> tuple[Job, Source, Optimizer]:
+def job(kind: str) -> Job:
+    return Job(kind)
+
+
+@pytest.fixture
+def trained(job: Job) -> tuple[Job, Source, Optimizer]:
     """A job that has made its first step."""
-    job, optimizer = Job(), Optimizer()
+    optimizer = Optimizer()
     source = job.loader()
     job.train(source, optimizer)
     return job, source, optimizer

@@ -1,15 +1,48 @@
 """A training script whose every event takes as long as the test says, under the real step clock and its hooks."""
 
+import functools
+import importlib
+import os
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 
-from stepscope.collect.clock import RECORD, LoaderUse, State, StepClock
-from stepscope.collect.hooks import backward_hook, iter_hook, next_hook, optimizer_hook
+from stepscope.collect.clock import RECORD, LoaderUse
 
 FIELDS = ("step", "start", "end", "data_wait", "forward", "backward", "optimizer", "evaluation_wait", "gc", "samples")
 PARTS = ("data_wait", "forward", "backward", "optimizer")
+KINDS = ("compiled", "python")
+
+
+class Probe(NamedTuple):
+    """The modules of the probe with one kind of hooks."""
+
+    clock: Any
+    fields: Any
+    hooks: Any
+    roles: Any
+    samples: Any
+
+
+@functools.cache
+def probe(kind: str) -> Probe:
+    """A copy of the probe's modules with hooks of this kind. Skips the test where the compiled ones were not built."""
+    names = [f"stepscope.collect.{name}" for name in Probe._fields]
+    loaded = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    package = importlib.import_module("stepscope.collect")
+    try:
+        with mock.patch.dict(os.environ, {"STEPSCOPE_HOOKS": kind}):
+            made = Probe(*(importlib.import_module(name) for name in names))
+    finally:
+        sys.modules.update(loaded)
+        for name in names:
+            setattr(package, name.rpartition(".")[2], sys.modules[name])
+    if made.fields.kind() != kind:
+        pytest.skip("the compiled hooks were not built: pip install -e . with a C compiler builds them")
+    return made
 
 
 class Source:
@@ -26,28 +59,34 @@ class Optimizer:
 class Job:
     """A training script in which every event takes as long as the test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "python") -> None:
         self.time, self.thread, self.grad = 1000, 7, True
         self.rows: list[dict[str, int]] = []
+        self.records: list[bytes] = []
         self.notes: list[str] = []
+        self.phases: list[int] = []  # while an original function runs
         self.trained: list[int] = []
-        self.state = State()
-        self.clock = StepClock(self.state, lambda: self.time, lambda: self.thread, lambda: self.grad, self._emit)
+        self.probe = probe(kind)
+        clock, hooks = self.probe.clock, self.probe.hooks
+        self.state = clock.State()
+        self.clock = clock.StepClock(self.state, lambda: self.time, lambda: self.thread, lambda: self.grad, self._emit)
         self.clock.note = lambda what, why: self.notes.append(f"{what}: {why}")
         self.clock.found_training = lambda use: self.trained.append(use.id)
-        self._next = next_hook(self.clock, self._act)
-        self._iter = iter_hook(self.clock, self._act, lambda source: source._stepscope_use)
-        self._backward = backward_hook(self.clock, self._act)
-        self._step = optimizer_hook(self.clock, self._act, self._act)
+        self._next = hooks.next_hook(self.clock, self._act)
+        self._iter = hooks.iter_hook(self.clock, self._act, lambda source: source._stepscope_use)
+        self._backward = hooks.backward_hook(self.clock, self._act)
+        self._step = hooks.optimizer_hook(self.clock, self._act, self._act)
         self._todo: list[Callable[[], Any]] = []
 
     def _emit(self, record: bytes) -> None:
+        self.records.append(record)
         values = RECORD.unpack(record)
         row = dict(zip((*FIELDS, "micro_batches", "flags"), values, strict=True))
         row["other"] = row["end"] - row["start"] - sum(max(0, row[part]) for part in PARTS)
         self.rows.append(row)
 
     def _act(self, subject: object) -> object:
+        self.phases.append(self.state.phase)
         self._todo.pop()()
         return subject
 
@@ -61,11 +100,10 @@ class Job:
                 inside()
 
         self._todo.append(work)
-        hook(subject)
+        assert hook(subject) is subject
 
     def loader(self, samples: int = 8) -> Source:
-        use = LoaderUse(len(self.trained) + 1, lambda batch: samples)
-        return Source(use)
+        return Source(self.probe.roles.LoaderUse(len(self.trained) + 1, lambda batch: samples))
 
     def fetch(self, source: Source, ns: int = 0, inside: Callable[[], Any] | None = None) -> None:
         self._do(self._next, source, ns, inside)
@@ -95,6 +133,45 @@ class Job:
         """The last record holds these values."""
         last = self.rows[-1]
         assert {name: last[name] for name in expected} == expected
+
+
+class Script:
+    """A job with two loaders and two optimizers that does what a list of (event, number) says."""
+
+    EVENTS = (
+        "fetch", "second", "iterate", "exhaust", "backward", "leader", "other", "fail", "grad", "spend", "train", "end",
+        "plain", "closure", "around",
+    )  # fmt: skip
+
+    def __init__(self, kind: str) -> None:
+        self.job, self.leader, self.other = Job(kind), Optimizer(), Optimizer()
+        self.first, self.second = self.job.loader(), self.job.loader(3)
+
+    def do(self, event: str, ns: int) -> None:
+        """May raise the ValueError of `fail`."""
+        job, leader = self.job, self.leader
+        acts: dict[str, Callable[[], Any]] = {
+            "fetch": lambda: job.fetch(self.first, ns, lambda: job.backward(ns) if ns % 3 else None),
+            "second": lambda: job.fetch(self.second, ns, fail if ns % 7 == 0 else None),
+            "iterate": lambda: job.iterate(self.first, ns),
+            "exhaust": lambda: job.exhaust(self.second, ns),
+            "backward": lambda: job.backward(ns, lambda: job.optimize(leader, ns) if ns % 3 else None),
+            "leader": lambda: job.optimize(leader, ns, lambda: job.backward(ns) if ns % 2 else None),
+            "other": lambda: job.optimize(self.other, ns, lambda: job.fetch(self.second, ns) if ns % 2 else None),
+            "fail": lambda: (job.backward if ns % 2 else functools.partial(job.optimize, leader))(ns, fail),
+            "grad": lambda: setattr(job, "grad", bool(ns % 2)),
+            "spend": lambda: job.spend(ns),
+            "train": lambda: job.train(self.first, leader),
+            "end": lambda: job.exhaust(self.first, ns),
+            "plain": lambda: job.backward(ns),
+            "closure": lambda: job.optimize(leader, ns, functools.partial(self._closure, ns)),
+            "around": lambda: job.optimize(self.other, ns, lambda: job.optimize(leader, ns)),
+        }
+        acts[event]()
+
+    def _closure(self, ns: int) -> None:
+        self.job.fetch(self.first, ns)
+        self.job.backward(ns)
 
 
 def stop() -> None:

@@ -1,9 +1,7 @@
 """The step clock against a clock that the test turns: every part of every step is known to the nanosecond."""
 
 import gc
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from stepscope.collect import clock as clocks
 
-from .fake_job import Job, Optimizer, Source, fail
+from .fake_job import KINDS, Job, Optimizer, Script, Source, fail
 
 
 def test_a_plain_step_is_split_into_its_parts(trained: tuple[Job, Source, Optimizer]) -> None:
@@ -74,15 +72,13 @@ def test_two_optimizers_make_one_step_of_the_first(job: Job) -> None:
     job.row(step=2, data_wait=10, backward=80, micro_batches=2)
 
 
-def test_an_optimizer_around_another_ends_the_step(trained: tuple[Job, Source, Optimizer]) -> None:
-    _, source, _ = trained
-    outer, inner = Optimizer(), Optimizer()
-    fresh = Job()
+def test_an_optimizer_around_another_ends_the_step(job: Job) -> None:
+    source, outer, inner = job.loader(), Optimizer(), Optimizer()
     for _ in range(2):
-        fresh.fetch(source, 10)
-        fresh.backward(30)
-        fresh.optimize(outer, 3, lambda: fresh.optimize(inner, 4))
-    assert [(row["step"], row["optimizer"]) for row in fresh.rows] == [(0, 7), (1, 7)]
+        job.fetch(source, 10)
+        job.backward(30)
+        job.optimize(outer, 3, lambda: job.optimize(inner, 4))
+    assert [(row["step"], row["optimizer"]) for row in job.rows] == [(0, 7), (1, 7)]
 
 
 def test_when_the_leader_is_gone_another_optimizer_leads(job: Job) -> None:
@@ -263,33 +259,17 @@ def test_a_fault_of_ours_is_noted_once_and_never_seen(trained: tuple[Job, Source
     assert len(job.rows) == 1
 
 
-EVENTS = st.sampled_from(
-    ["fetch", "second", "iterate", "exhaust", "backward", "leader", "other", "fail", "grad", "spend"]
-)
-
-
-@given(st.lists(st.tuples(EVENTS, st.integers(0, 1000)), max_size=60))
-def test_the_parts_never_exceed_the_step_whatever_happens(events: list[tuple[str, int]]) -> None:
-    job, leader, other = Job(), Optimizer(), Optimizer()
-    first, second = job.loader(), job.loader()
-    acts: dict[str, Callable[[int], Any]] = {
-        "fetch": lambda ns: job.fetch(first, ns, lambda: job.backward(ns) if ns % 3 else None),
-        "second": lambda ns: job.fetch(second, ns),
-        "iterate": lambda ns: job.iterate(first, ns),
-        "exhaust": lambda ns: job.exhaust(second, ns),
-        "backward": lambda ns: job.backward(ns, lambda: job.optimize(leader, ns) if ns % 3 else None),
-        "leader": lambda ns: job.optimize(leader, ns, lambda: job.backward(ns) if ns % 2 else None),
-        "other": lambda ns: job.optimize(other, ns, lambda: job.fetch(second, ns) if ns % 2 else None),
-        "fail": lambda ns: job.backward(ns, fail),
-        "grad": lambda ns: setattr(job, "grad", bool(ns % 2)),
-        "spend": job.spend,
-    }
-    for name, ns in events:
+@pytest.mark.parametrize("kind", KINDS)
+@given(events=st.lists(st.tuples(st.sampled_from(Script.EVENTS), st.integers(0, 1000)), max_size=60))
+def test_the_parts_never_exceed_the_step_whatever_happens(kind: str, events: list[tuple[str, int]]) -> None:
+    script = Script(kind)
+    for event, ns in events:
         with suppress(ValueError):
-            acts[name](ns)
-    assert job.notes == []
-    for index, row in enumerate(job.rows):
+            script.do(event, ns)
+    rows = script.job.rows
+    assert script.job.notes == []
+    for index, row in enumerate(rows):
         assert row["step"] == index
         assert row["other"] >= 0
         assert row["evaluation_wait"] <= row["other"]
-        assert index == 0 or row["start"] == job.rows[index - 1]["end"]
+        assert index == 0 or row["start"] == rows[index - 1]["end"]

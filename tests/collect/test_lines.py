@@ -133,6 +133,7 @@ def test_a_stack_is_described(record: Callable[..., Recorded], tmp_path: Path) -
     outer = [frame for frame in stack["frames"] if frame[0] == script]
     assert outer == [[script, 10, "<module>"], [script, 8, "main"], [script, 5, "write_log"]]
     assert stack["frames"][-1] == [script, 5, "write_log"]
+    assert stack["texts"][-3:] == ["main()", 'write_log([{"ä": [index] * 5} for index in range(3000)])', stack["text"]]
     assert stack["call"][0] == "json/__init__.py"
     assert stack["call"][2] == "dumps"
     assert stack["leaf"][0].startswith("json/")
@@ -317,7 +318,7 @@ def test_a_full_disk_ends_the_lines_and_nothing_else(tmp_path: Path) -> None:
     deadline = time.monotonic() + 10
     while recorder.noted == 0 and time.monotonic() < deadline:
         time.sleep(0.02)
-    sampler.close()
+    assert sampler._ended.acquire(timeout=5), "the thread ends where it can write no more"
     assert [note["what"] for note in Recorded(tmp_path / "rank").notes] == ["lines"]
 
 

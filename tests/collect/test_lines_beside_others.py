@@ -1,4 +1,4 @@
-"""The sampler beside others: callbacks of the collector that the job has, and a stack that changes all the time."""
+"""The sampler beside others: the switch interval and the collector's callbacks stay the job's; stacks that change."""
 
 import subprocess
 import sys
@@ -27,6 +27,80 @@ def run(tmp_path: Path, script: str) -> list[str]:
         capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SOURCE)},
     )  # fmt: skip
     return done.stdout.split()
+
+
+def test_two_milliseconds_of_python_between_calls_that_release_the_lock_are_seen(tmp_path: Path) -> None:
+    job = """
+        import json
+        from pathlib import Path
+        python = 0
+        ends = time.monotonic() + 2
+        while time.monotonic() < ends:
+            began = time.perf_counter_ns()
+            while time.perf_counter_ns() - began < 2_000_000:
+                pass
+            python += time.perf_counter_ns() - began
+            time.sleep(0.002)
+        sampler.close()
+        rank = Path(sys.argv[1])
+        stacks = {row["id"]: row["text"] for row in map(json.loads, (rank / "frames.jsonl").read_text().splitlines())}
+        rows = list(SAMPLE.iter_unpack((rank / "lines.bin").read_bytes()[64:]))
+        sleep = sum(row[2] for row in rows if "sleep" in stacks[row[3]])
+        print(1 - sleep / sum(row[2] for row in rows), python / 2e9)
+    """
+    sampled, true = map(float, run(tmp_path, job))
+    assert true > 0.4
+    assert sampled > 0.12, "with the interval of 5 ms less than 0.01 is seen: only the call that sleeps"
+
+
+def test_the_interval_is_the_jobs_own_beside_a_thread_at_work_and_at_the_end(tmp_path: Path) -> None:
+    job = """
+        def interval():
+            time.sleep(0.1)
+            print(round(sys.getswitchinterval(), 6))
+
+        interval()
+        waiting = threading.Event()
+        threading.Thread(target=waiting.wait).start()  # as the monitor of a progress bar
+        interval()
+        working = True
+        def work():
+            while working:
+                time.sleep(0.001)
+        threading.Thread(target=work).start()
+        interval()
+        working = False
+        interval()
+        waiting.set()
+        sampler.close()
+        interval()
+    """
+    assert run(tmp_path, job) == ["0.0002", "0.0002", "0.005", "0.0002", "0.005"]
+
+
+def test_an_interval_that_the_job_sets_itself_stays(tmp_path: Path) -> None:
+    job = """
+        time.sleep(0.1)
+        sys.setswitchinterval(0.02)  # while stepscope's is set
+        time.sleep(0.1)
+        sampler.close()
+        print(round(sys.getswitchinterval(), 6))
+    """
+    assert run(tmp_path, job) == ["0.02"]
+
+
+def test_an_interval_that_the_job_has_set_before_stays(tmp_path: Path) -> None:
+    job = """
+        sampler.close()
+        sys.setswitchinterval(0.01)
+        sampler = Sampler(state, Recorder(sys.argv[1] + "-later"), 200)
+        sampler.start()
+        time.sleep(0.1)
+        print(round(sys.getswitchinterval(), 6))
+        sampler.close()
+        print(round(sys.getswitchinterval(), 6))
+    """
+    assert run(tmp_path, job) == ["0.01", "0.01"]
 
 
 def test_a_callback_of_the_jobs_own_is_part_of_the_collection(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Step records through shared memory: what a reader finds after any kind of end, and where it is not used."""
 
 import errno
+import gc
 import itertools
 import os
 import signal
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.collect import mapped as mapping
 from stepscope.collect.launch import launch
 from stepscope.collect.mapped import CHUNKS, COUNT_OFFSET, MappedFile, file_system, reserves
 from stepscope.collect.recorder import HEADER_SIZE, BinaryFile, Recorder
 
 from .conftest import HEADER, RECORD, Step, read_recording, steps_of
+from .fake_job import probe
 
 MAGIC = b"STEPSCOPE-STEPS1"
 IN_A_CHUNK = CHUNKS[0] // RECORD.size
@@ -23,6 +26,13 @@ IN_A_CHUNK = CHUNKS[0] // RECORD.size
 
 def a_record(number: int) -> bytes:
     return RECORD.pack(number, 10 * number + 1, 10 * number + 9, -1, 1, 2, 3, 0, 0, -1, 1, 0)
+
+
+@pytest.fixture(autouse=True)
+def kind_of_writer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test here runs with the compiled writer and with the one in Python."""
+    monkeypatch.setattr(mapping, "compiled", probe(kind).fields.compiled)
+    monkeypatch.setenv("STEPSCOPE_HOOKS", kind)
 
 
 @pytest.fixture
@@ -116,6 +126,46 @@ def test_a_forked_child_that_closes_leaves_the_file_to_its_parent(mapped: Mapped
     assert numbers(steps_of(path)) == [0, 1]
 
 
+def test_a_descriptor_that_the_job_has_closed_and_used_again_is_left_alone(mapped: MappedFile, path: Path) -> None:
+    write, own = mapped.writer(), path.parent / "own"
+    write(a_record(0))
+    for descriptor in range(3, 200):
+        if os.path.realpath(f"/proc/self/fd/{descriptor}") == str(path):
+            os.close(descriptor)
+            break
+    with open(own, "wb") as file:
+        file.write(bytes(1_000_000))
+        file.flush()
+        assert file.fileno() == descriptor
+        with pytest.raises(OSError, match="closed"):
+            write_forever(write)
+        mapped.close()
+        file.seek(0)
+    assert own.read_bytes() == bytes(1_000_000)
+    assert len(steps_of(path)) == IN_A_CHUNK
+
+
+def test_a_writer_in_a_cycle_is_freed_with_its_memory(path: Path) -> None:
+    def maps() -> int:
+        return Path("/proc/self/maps").read_text().count(str(path))
+
+    file = MappedFile(str(path), HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, 1, 2, 0), RECORD.size)
+    file.writer()(a_record(0))
+    assert maps() >= 1
+    file.close()
+    del file
+    gc.collect()
+    assert maps() == 0
+
+
+def test_a_record_of_another_size_is_refused(mapped: MappedFile, path: Path) -> None:
+    write = mapped.writer()
+    with pytest.raises((ValueError, IndexError), match=r"size|record"):
+        write(b"short")
+    write(a_record(0))
+    assert numbers(steps_of(path)) == [0]
+
+
 def test_a_full_disk_is_an_error_and_every_step_before_it_is_readable(small_disk: Path) -> None:
     recorder = Recorder(str(small_disk / "rank-00000.pid-1"))
     steps = recorder.open_mapped("steps.bin", MAGIC, RECORD.size)
@@ -154,7 +204,7 @@ MOUNTS = r"""
 
 
 @pytest.mark.parametrize(
-    ("directory", "kind", "used"),
+    ("directory", "found", "used"),
     [
         ("/home/me/run", "ext4", True),
         ("/data", "nfs4", False),
@@ -165,10 +215,10 @@ MOUNTS = r"""
         ("/over/run", "tmpfs", True),
     ],
 )
-def test_the_map_is_used_only_where_a_reservation_holds(tmp_path: Path, directory: str, kind: str, used: bool) -> None:
+def test_the_map_is_used_only_where_a_reservation_holds(tmp_path: Path, directory: str, found: str, used: bool) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
-    assert (file_system(directory, str(mounts)), reserves(directory, str(mounts))) == (kind, used)
+    assert (file_system(directory, str(mounts)), reserves(directory, str(mounts))) == (found, used)
 
 
 def test_without_a_list_of_mounts_nobody_can_tell(tmp_path: Path) -> None:

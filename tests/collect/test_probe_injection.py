@@ -158,7 +158,10 @@ print('trained')
 
 
 @pytest.mark.parametrize("version", OTHER_PYTHONS)
-def test_the_probe_runs_in_other_pythons(tmp_path: Path, version: str) -> None:
+def test_the_probe_runs_in_other_pythons(
+    tmp_path: Path, version: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STEPSCOPE_HOOKS", kind)
     python = other_python(version)
     for name, content in A_FAKE_TORCH.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +173,9 @@ def test_the_probe_runs_in_other_pythons(tmp_path: Path, version: str) -> None:
     assert [(step[0], step[10], step[11]) for step in steps] == [
         (0, 1, 8), (1, 1, 0), (2, 1, 0), (3, 1, 24), (4, 1, 0), (5, 1, 0),
     ]  # fmt: skip
-    assert json.loads((rank / "process.json").read_text())["python"].startswith(version)
+    process = json.loads((rank / "process.json").read_text())
+    assert process["python"].startswith(version)
+    assert process["probe"] == kind
     assert [row["kind"] for row in lines_of(rank / "facts.jsonl")] == [
         "loader", "train_loader", "optimizer", "loader", "train_loader",
     ]  # fmt: skip

@@ -58,6 +58,7 @@ def test_a_compiled_model_and_a_compiled_step_are_compiled_as_without_us(
     subprocess.run([*command, str(bare)], check=True, capture_output=True)
     recording = record([*command, str(seen)])
     assert json.loads(seen.read_text())["model"] == json.loads(bare.read_text())["model"]
+    assert json.loads(seen.read_text())["loader"] == json.loads(bare.read_text())["loader"]
     with_us, without = json.loads(seen.read_text())["optimizer"], json.loads(bare.read_text())["optimizer"]
     assert with_us["breaks"] <= without["breaks"]
     assert {name: with_us[name] for name in ("unique_graphs", "calls_captured")} == {

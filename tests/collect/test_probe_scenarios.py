@@ -1,12 +1,15 @@
 """Training in many shapes, each in a forked child of one job: what the probe makes of it."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from .conftest import Process, Recording
+from .fake_job import KINDS, probe
 
 JOB = str(Path(__file__).parent / "jobs" / "scenarios.py")
 SCENARIOS = (
@@ -16,9 +19,11 @@ SCENARIOS = (
 STEPS = 6
 
 
-@pytest.fixture(scope="module")
-def recording(record: Callable[..., Recording]) -> Recording:
-    return record([sys.executable, JOB, *SCENARIOS])
+@pytest.fixture(scope="module", params=KINDS)
+def recording(record: Callable[..., Recording], request: pytest.FixtureRequest) -> Recording:
+    probe(request.param)
+    with mock.patch.dict(os.environ, {"STEPSCOPE_HOOKS": request.param}):
+        return record([sys.executable, JOB, *SCENARIOS])
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ FOREIGN = {
     "sqlite": b"SQLite format 3\x00" + bytes(100),
     "configuration": b'{"learning_rate": 0.1, "layers": [1, 2]}',
     "execution trace": b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []}',
-    "memory timeline": b"[[-1, 1, 37888, 7], [-1, 1, 512, 7]]",
     "Paddle": b'{"displayTimeUnit": "ms", "schemaVersion": "1.0.2", "span_index": "0", "traceEvents": []}',
     "number": b"42",
 }

@@ -39,13 +39,14 @@ def test_host_row(tmp_path: Path) -> None:
     args = {
         "External id": 3, "Sequence number": 4, "Fwd thread id": 1, "Input Dims": [[2, 3], []],
         "Input type": ["float", ""], "Call stack": "a.py(1): f;b.py(2): g",
+        "Concrete Inputs": ["", "1"],
     }  # fmt: skip
     run = written(tmp_path, ranged("cpu_op", "aten::mm", 1.5, 2, args=args), baseTimeNanoseconds=1_000_000)
     assert run.optional("host").row(0, named=True) == {
         "rank": 0, "pid": "7", "thread": "8", "index": 0, "name": "aten::mm", "kind": "operator", "start": 1_001_500,
         "end": 1_003_500, "correlation": None, "external_id": 3, "sequence": 4, "forward_thread": 1,
         "input_dims": "[[2,3],[]]", "input_types": '["float",""]', "call_stack": "a.py(1): f;b.py(2): g",
-        "python_id": None, "python_parent_id": None, "module_id": None,
+        "concrete_inputs": '["","1"]', "python_id": None, "python_parent_id": None, "module_id": None,
     }  # fmt: skip
 
 
@@ -54,7 +55,9 @@ def test_kernel_row_has_the_process_that_launched_it(tmp_path: Path) -> None:
         "device": 1, "stream": 20, "correlation": 5, "External id": 3, "grid": [4, 1, 1], "block": [128, 1, 1],
         "registers per thread": 16, "shared memory": 1024, "blocks per SM": 0.5, "warps per SM": 2,
         "est. achieved occupancy %": 37, "graph node id": 9, "Collective name": "allreduce", "dtype": "Float",
-        "Process Group Name": "0", "In msg nelems": 10, "Out msg nelems": 20,
+        "Process Group Name": "0", "In msg nelems": 10, "Out msg nelems": 20, "Seq": 12,
+        "Process Group Ranks": "[0, 1]", "Group size": 2, "Process Group Description": "mesh_dp", "Src Rank": 3,
+        "Dst Rank": 4,
     }  # fmt: skip
     kernel = ranged("kernel", "ncclDevKernel", 10, 5, pid=1, tid=20, args=args)
     run = written(tmp_path, ranged("cuda_runtime", "cudaLaunchKernel", 1, 1, args={"correlation": 5}), kernel)
@@ -62,8 +65,10 @@ def test_kernel_row_has_the_process_that_launched_it(tmp_path: Path) -> None:
         "rank": 0, "pid": "7", "device": 1, "stream": "20", "index": 1, "name": "ncclDevKernel", "kind": "kernel",
         "start": 10_000, "end": 15_000, "correlation": 5, "external_id": 3, "bytes": None, "bandwidth": None,
         "grid": "[4,1,1]", "block": "[128,1,1]", "registers": 16, "shared_memory": 1024, "blocks_per_sm": 0.5,
-        "warps_per_sm": 2.0, "occupancy": 0.37, "collective": "allreduce", "group": "0", "dtype": "Float",
-        "in_elements": 10, "out_elements": 20, "graph_node": 9,
+        "warps_per_sm": 2.0, "occupancy": 0.37, "collective": "allreduce", "collective_sequence": 12, "group": "0",
+        "group_ranks": "[0, 1]", "group_size": 2, "group_description": "mesh_dp", "source_rank": 3,
+        "destination_rank": 4, "dtype": "Float", "in_elements": 10, "out_elements": 20, "graph_node": 9,
+        "waits_for_record": None, "waits_for_stream": None,
     }  # fmt: skip
 
 
@@ -88,6 +93,7 @@ KINDS = {
     "gpu_user_annotation": ("device", "annotation"),
     "cuda_sync": ("device", "sync"),
     "cuda_profiler_range": ("device", "other"),
+    "mtia_ccp_events": ("device", "accelerator"),
 }
 
 
@@ -119,7 +125,7 @@ def test_events_that_are_no_ranges(tmp_path: Path) -> None:
         {"ph": "C", "name": "GPU 0", "pid": 7, "ts": 7, "args": {}},
         {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "thread 8 (python)"}},
     )
-    assert run.optional("memory").drop("rank").rows() == [("7", "8", 1, 2_000, 1, 0, -64, 99, 10, 20)]
+    assert run.optional("memory").drop("rank").rows() == [("7", "8", 1, 2_000, 1, 0, -64, 99, 10, 20, None, None)]
     assert run.optional("instants").drop("rank").rows() == [("", 2, "Record Window End", 3_000)]
     assert run.optional("flows").drop("rank").rows() == [
         ("7", "8", 3, 4_000, 1, "fwdbwd", True),
@@ -277,3 +283,12 @@ def test_trace_that_torch_writes_now(tmp_path: Path) -> None:
     assert {"operator", "annotation", "python"} <= set(host["kind"])
     assert int(run.optional("memory")["bytes"].max() or 0) >= 8 * 8 * 4  # type: ignore[arg-type]
     assert set(run.optional("flows")["kind"]) == {"fwdbwd"}
+
+
+def test_truth_is_no_number(tmp_path: Path) -> None:
+    events = [ranged("cpu_op", "a", 1, 1, args={"correlation": value}) for value in (True, 5)]
+    run = written(tmp_path, *events)
+    assert run.optional("host")["correlation"].to_list() == [None, 5]
+    assert run.optional("skipped").select("reason", "count").rows() == [
+        ("argument 'correlation' that is not a number: read as missing", 1)
+    ]

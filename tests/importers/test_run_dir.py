@@ -1,7 +1,6 @@
 """Run directories: written here byte by byte as the format says, in every state of damage."""
 
 import json
-import struct
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,62 +11,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.core.errors import BadInput
-from stepscope.core.run import Run
 from stepscope.store import open_run
 
-EPOCH, MONOTONIC = 1_790_000_000_000_000_000, 5_000_000_000
-TO_EPOCH = EPOCH - MONOTONIC
-HEADER = struct.Struct("<16sIIqq24x")
-STEP = struct.Struct("<qqqqqqqqqqiI")
-LINE = struct.Struct("<qqqIHH")
-DEVICE_STEP = struct.Struct("<qq")
-
-RUN = {"format": "stepscope-run", "version": 1, "stepscope": "0.1.0", "command": ["python", "train.py"], "cwd": "/d"}
-END: dict[str, Any] = {"exit_code": 0, "signal": None, "ended_epoch_ns": EPOCH, "wall_ns": 7, "not_recorded": []}
-
-
-def step(number: int, start: int, end: int, *, wait: int = 10, samples: int = 8, gc: int = 0, flags: int = 0) -> bytes:
-    """A step with 1 ns of forward, 2 of backward and 3 of optimizer."""
-    return STEP.pack(number, start, end, wait, 1, 2, 3, 0, gc, samples, 1, flags)
-
-
-def records(magic: bytes, size: int, *rows: bytes) -> bytes:
-    return HEADER.pack(magic, HEADER.size, size, EPOCH, MONOTONIC) + b"".join(rows)
-
-
-def steps_file(*rows: bytes) -> bytes:
-    return records(b"STEPSCOPE-STEPS1", STEP.size, *rows)
-
-
-def json_lines(*rows: dict[str, Any]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def write_run(path: Path, *, run: dict[str, Any] | None = RUN, end: dict[str, Any] | None = END) -> Path:
-    path.mkdir(exist_ok=True)
-    for name, content in (("run.json", run), ("end.json", end)):
-        if content is not None:
-            (path / name).write_text(json.dumps(content))
-    return path
-
-
-def write_process(path: Path, *rows: bytes, rank: int = 0, pid: int = 4711, **about: Any) -> Path:
-    folder = path / f"rank-{rank:05}.pid-{pid}"
-    folder.mkdir(parents=True)
-    clock = {"epoch_ns": EPOCH, "monotonic_ns": MONOTONIC}
-    known = {"rank": rank, "rank_source": "RANK", "world_size": 2, "pid": pid, "host": "n0", "python": "3.12.1",
-             "torch": "2.13.0", "clock": clock, "probe_step_ns": 900, **about}  # fmt: skip
-    (folder / "process.json").write_text(json.dumps(known))
-    (folder / "steps.bin").write_bytes(steps_file(*rows))
-    return folder
-
-
-def told(run: Run) -> dict[str, int]:
-    return dict(run.optional("skipped").select("reason", "count").rows())
-
-
-def meta(run: Run) -> dict[str, str]:
-    return dict(run.optional("meta").select("key", "value").rows())
+from .run_files import (
+    DEVICE_STEP,
+    END,
+    EPOCH,
+    LINE,
+    MONOTONIC,
+    RUN,
+    STEP,
+    TO_EPOCH,
+    json_lines,
+    meta,
+    records,
+    step,
+    told,
+    write_process,
+    write_run,
+)
 
 
 def test_step_row(tmp_path: Path) -> None:
@@ -80,7 +42,8 @@ def test_step_row(tmp_path: Path) -> None:
     }  # fmt: skip
     assert run.optional("processes").drop("source").row(0, named=True) == {
         "rank": 0, "pid": "4711", "rank_source": "RANK", "world_size": 2, "host": "n0", "framework": "torch 2.13.0",
-        "python": "3.12.1", "backend": None, "threads": None, "matmul_precision": None, "probe_cost": 900,
+        "python": "3.12.1", "backend": None, "threads": None, "matmul_precision": None, "probe": "compiled",
+        "probe_cost": 900,
     }  # fmt: skip
     assert told(run) == {}
     assert meta(run)["command"] == '["python", "train.py"]'
@@ -96,39 +59,6 @@ def test_what_was_not_observed_is_null(tmp_path: Path) -> None:
     assert (row["clock"], row["tags"]) == ("host-backward", ["no-data-wait", "ended-by-backward"])
 
 
-def test_kill_at_any_byte_loses_only_the_step_in_flight(tmp_path: Path) -> None:
-    rows = [step(number, 1_000 * number + 1, 1_000 * number + 900) for number in range(3)]
-    folder = write_process(write_run(tmp_path / "run", end=None), *rows)
-    whole = (folder / "steps.bin").read_bytes()
-    for size in range(0, len(whole) + 1, 7):
-        (folder / "steps.bin").write_bytes(whole[:size])
-        run = open_run(tmp_path / "run")
-        complete = max(0, size - HEADER.size) // STEP.size
-        assert run.optional("steps")["step"].to_list() == list(range(complete))
-        assert ("no_steps" in meta(run)) == (complete == 0)
-        assert meta(run)["state"].startswith("running")
-
-
-def test_damaged_records_are_counted(tmp_path: Path) -> None:
-    backwards, late_wait, never = step(1, 500, 400), step(2, 500, 505, wait=10), step(3, 0, 505)
-    write_process(write_run(tmp_path / "run"), step(0, 1, 100), backwards, late_wait, never)
-    run = open_run(tmp_path / "run")
-    assert run.optional("steps")["step"].to_list() == [0]
-    assert told(run) == {"step whose parts do not add up: left out": 3}
-
-
-@pytest.mark.parametrize(("counted", "readable"), [(0, 3), (1, 1), (2, 2), (3, 3), (1 << 40, 4)])
-def test_the_header_counts_the_steps_of_a_file_made_longer(tmp_path: Path, counted: int, readable: int) -> None:
-    folder = write_process(write_run(tmp_path / "run"))
-    rows = [step(number, 1, 100) for number in range(3)]
-    content = bytearray(steps_file(*rows) + bytes(STEP.size))
-    struct.pack_into("<q", content, 40, counted)
-    (folder / "steps.bin").write_bytes(content)
-    run = open_run(tmp_path / "run")
-    assert run.optional("steps")["step"].to_list() == [0, 1, 2][:readable]
-    assert sum(told(run).values()) == max(0, readable - 3)
-
-
 def test_longer_records_of_a_later_version_are_read(tmp_path: Path) -> None:
     folder = write_process(write_run(tmp_path / "run"))
     rows = [step(number, 1, 100) + b"\xff" * 8 for number in range(2)]
@@ -136,22 +66,12 @@ def test_longer_records_of_a_later_version_are_read(tmp_path: Path) -> None:
     assert open_run(tmp_path / "run").optional("steps")["step"].to_list() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"short", bytes(64), records(b"STEPSCOPE-OTHER1", 88), records(b"STEPSCOPE-STEPS1", 8)]
-)
-def test_foreign_step_file_is_not_read(tmp_path: Path, content: bytes) -> None:
-    folder = write_process(write_run(tmp_path / "run"))
-    (folder / "steps.bin").write_bytes(content)
-    run = open_run(tmp_path / "run")
-    assert run.optional("steps").is_empty()
-    assert any(reason.startswith("steps.bin") for reason in told(run))
-
-
 def test_sampled_lines(tmp_path: Path) -> None:
     folder = write_process(write_run(tmp_path / "run"), step(0, 1, 100))
     rows = [LINE.pack(50, 0, 20_000, 3, 2, 1), LINE.pack(60, 0, 20_000, 9, 1, 0)]
     (folder / "lines.bin").write_bytes(records(b"STEPSCOPE-LINES1", LINE.size, *rows) + b"part")
     frame = {"id": 3, "frames": [["/t.py", 9, "main"], ["/m.py", 41, "forward"]], "call": ["torch/nn/f.py", 5, "relu"],
+             "texts": ["loss(forward(x))", "x = relu(x)"],
              "leaf": ["torch/x.py", 1, "y"], "text": "x = relu(x)", "segment": "relu(x)"}  # fmt: skip
     (folder / "frames.jsonl").write_text(json_lines(frame) + '{"id": 9, "frames": [["/t.py"')
     run = open_run(tmp_path / "run")
@@ -160,7 +80,7 @@ def test_sampled_lines(tmp_path: Path) -> None:
         "rank": 0, "pid": "4711", "time": TO_EPOCH + 50, "step": 0, "phase": "forward", "weight": 20_000,
         "collector": True, "file": "/m.py", "line": 41, "function": "forward", "text": "x = relu(x)",
         "expression": "relu(x)", "call": "torch/nn/f.py:5 relu", "leaf": "torch/x.py:1 y",
-        "frames": ["/t.py:9 main", "/m.py:41 forward"],
+        "frames": ["/t.py:9 main", "/m.py:41 forward"], "texts": ["loss(forward(x))", "x = relu(x)"],
     }  # fmt: skip
     assert (second["phase"], second["collector"], second["file"]) == ("data_wait", False, None)
     assert told(run) == {
@@ -204,15 +124,21 @@ def test_system_samples(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"epoch_ns": 10, "system_cpu_ratio": 0.25, "job_cpu_ratio": 1.5, "job_rss_bytes": 99, "gpus": [card]},
         {"x": 1},
+        {"epoch_ns": 20, "core_wait_ratio": {"4711": 0.125, "4712": 0.5}},
+        {"epoch_ns": 30, "system_cpu_ratio": 0.75, "cores": 4, "job_cpu_ratio": 1.0},
     ]
     (tmp_path / "run" / "system.jsonl").write_text(json_lines(*rows))
     run = open_run(tmp_path / "run")
     assert run.optional("system").rows() == [
-        (10, "system CPU", 0.25, "ratio"),
-        (10, "job CPU", 1.5, "cores"),
-        (10, "job memory", 99.0, "bytes"),
-        (10, "GPU 0 utilisation", 0.5, "ratio"),
-        (10, "GPU 0 memory", 7.0, "bytes"),
+        (10, None, "system CPU", 0.25, "ratio"),
+        (10, None, "job CPU", 1.5, "cores"),
+        (10, None, "job memory", 99.0, "bytes"),
+        (10, None, "GPU 0 utilisation", 0.5, "ratio"),
+        (10, None, "GPU 0 memory", 7.0, "bytes"),
+        (20, 0, "core wait", 0.125, "ratio"),
+        (30, None, "system CPU", 0.75, "ratio"),
+        (30, None, "job CPU", 1.0, "cores"),
+        (30, None, "other CPU", 2.0, "cores"),
     ]
     assert told(run) == {"sample of the system without a time: left out": 1}
 
@@ -351,7 +277,7 @@ FILES = {
     "end.json": ("exit_code", "signal", "not_recorded"),
     "processes.jsonl": ("pid", "argv"),
     "system.jsonl": ("epoch_ns", "system_cpu_ratio", "job_rss_bytes", "gpus"),
-    "process.json": ("rank", "rank_source", "world_size", "pid", "clock", "probe_step_ns", "torch", "argv"),
+    "process.json": ("rank", "rank_source", "world_size", "pid", "clock", "probe", "probe_step_ns", "torch", "argv"),
     "facts.jsonl": (
         "kind",
         "id",
@@ -364,7 +290,7 @@ FILES = {
         "threads",
         "devices",
     ),
-    "frames.jsonl": ("id", "frames", "call", "leaf", "text", "segment"),
+    "frames.jsonl": ("id", "frames", "texts", "call", "leaf", "text", "segment"),
     "windows.jsonl": ("window", "status", "first_step", "trace", "start_cost_ns"),
     "notes.jsonl": ("what", "why"),
 }

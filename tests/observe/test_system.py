@@ -102,6 +102,44 @@ def test_what_an_ended_job_uses_is_absent() -> None:
     assert set(sampler.sample()) == {"epoch_ns", "cores", "system_cpu_ratio"}
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="needs the scheduler's statistics")
+def test_two_that_share_a_core_wait_for_it_and_a_sleeping_job_does_not() -> None:
+    core = min(os.sched_getaffinity(0))
+    burn = f"import os; os.sched_setaffinity(0, [{core}])\n{BURN.format(seconds=60)}"
+    with process("input()") as idle, process(burn) as job, process(burn):
+        time.sleep(0.3)
+        samplers = [SystemSampler(each.pid) for each in (job, idle)]
+        time.sleep(1.0)
+        busy, asleep = (sampler.sample()["core_wait_ratio"] for sampler in samplers)
+    assert 0.3 < busy[str(job.pid)] < 0.95, "half, or more beside other work on that core"
+    assert asleep[str(idle.pid)] < 0.1
+
+
+def test_processes_that_live_between_two_samples_are_the_jobs() -> None:
+    """Workers that a job starts anew for each epoch; what they used must not be taken for other programs'."""
+    burn = BURN.format(seconds=0.2)
+    code = f"""
+import subprocess, sys
+print("up", flush=True)
+sys.stdin.readline()
+for _ in range(3):
+    subprocess.run([sys.executable, "-c", {burn!r}])
+print("ended", flush=True)
+sys.stdin.read()
+"""
+    with process(code) as job:
+        assert job.stdin is not None and job.stdout is not None and job.stdout.readline() == b"up\n"
+        sampler = SystemSampler(job.pid)
+        began = time.monotonic()
+        job.stdin.write(b"go\n")
+        job.stdin.flush()
+        assert job.stdout.readline() == b"ended\n"
+        seconds = sampler.sample()["job_cpu_ratio"] * (time.monotonic() - began)
+        time.sleep(0.2)
+        assert sampler.sample()["job_cpu_ratio"] < 0.2, "counted once"
+    assert 0.55 < seconds < 1.5, "three times 0.2 s, and the start of Python"
+
+
 def test_gpus_are_absent_without_a_driver() -> None:
     if os.path.exists("/dev/nvidiactl"):
         pytest.skip("this machine has an NVIDIA driver")

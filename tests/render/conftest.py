@@ -37,7 +37,7 @@ def finding(number: int) -> FindingBlock:
 
 
 def verdict() -> Verdict:
-    return Verdict("input", 0.634, 41.2 * MS)
+    return Verdict("input", 0.634, 41.2 * MS, rank=0, ranks=(0,), of_ranks=1, steps=117)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def report() -> Report:
         (("aten::addmm", 1240, 3 * MS), ("aten::relu", 12, None)),
     )
     blocks = [finding(number) for number in range(1, 6)]
-    summary = (verdict(), bar, Text("Averages are from {} steps.", (Value(117, "count"),)))
+    summary = (verdict(), bar, Text("Means over {} steps.", (Value(117, "count"),)))
     return Report(
         run=RunFacts(
             path="stepscope-runs/train",
@@ -62,6 +62,7 @@ def report() -> Report:
         ),
         verdict=verdict(),
         findings=tuple(blocks),
+        checked=("input-bound",),
         unchecked=(Unchecked(rule="blocking-sync", missing="device table", how="record it with `stepscope run`"),),
         skipped=(Skipped(source="trace.json", reason="events without a name", count=3),),
         parts=(
@@ -80,7 +81,7 @@ def empty_report() -> Report:
     unknown = Verdict("unknown", None, None, "no step was recorded")
     facts = RunFacts(path="", command=None, framework=None, ranks=(), devices=(), steps=0, step_ns=None)
     part = Part(name="summary", title="Summary", blocks=(unknown,))
-    return Report(run=facts, verdict=unknown, findings=(), unchecked=(), skipped=(), parts=(part,))
+    return Report(run=facts, verdict=unknown, findings=(), checked=(), unchecked=(), skipped=(), parts=(part,))
 
 
 @pytest.fixture(params=HOSTILE, ids=["escapes", "markup", "reordering", "endless"])
@@ -108,6 +109,7 @@ def hostile_report(request: pytest.FixtureRequest) -> Report:
         run=facts,
         verdict=unknown,
         findings=(block,),
+        checked=(name,),
         unchecked=(Unchecked(rule=name, missing=name, how=name),),
         skipped=(Skipped(source=name, reason=name, count=1),),
         parts=(

@@ -56,6 +56,9 @@ MS = 1_000_000
         (12345.6, "count", "12,346"),
         (211.4, "watts", "211 W"),
         (12.34, "GB/s", "12.3 GB/s"),
+        (2.51e-05, "GB/s", "25.1 kB/s"),
+        (12, "FLOP", "12 FLOP"),
+        (2.46e12, "FLOP/s", "2.46 TFLOP/s"),
         (1240, None, "1240"),
         (0.00012, None, "1.20e-04"),
         (3.14159, None, "3.14"),
@@ -76,13 +79,13 @@ def test_a_quantity_keeps_three_digits(value: float, unit: Unit) -> None:
 @pytest.mark.parametrize(
     ("low", "high", "step", "expected"),
     [
-        (12 * MS, 20 * MS, 150 * MS, "saves 12–20 ms a step (8–13 %)"),
-        (0, 20 * MS, 100 * MS, "saves up to 20 ms a step (up to 20 %)"),
-        (12 * MS, 12 * MS, 100 * MS, "saves 12 ms a step (12 %)"),
-        (400_000, 2 * MS, 100 * MS, "saves 0.4–2 ms a step (0.4–2 %)"),
-        (12 * MS, 20 * MS, None, "saves 12–20 ms a step"),
-        (90 * MS, 120 * MS, 100 * MS, "saves 90–120 ms a step (90–100 %)"),
-        (0, 0, 100 * MS, "saves 0 ns a step (0 %)"),
+        (12 * MS, 20 * MS, 150 * MS, "saves 12–20 ms of the mean step (8–13 %)"),
+        (0, 20 * MS, 100 * MS, "saves up to 20 ms of the mean step (up to 20 %)"),
+        (12 * MS, 12 * MS, 100 * MS, "saves 12 ms of the mean step (12 %)"),
+        (400_000, 2 * MS, 100 * MS, "saves 0.4–2 ms of the mean step (0.4–2 %)"),
+        (12 * MS, 20 * MS, None, "saves 12–20 ms of the recorded time"),
+        (90 * MS, 120 * MS, 100 * MS, "saves 90–120 ms of the mean step (90–100 %)"),
+        (0, 0, 100 * MS, "saves 0 ns of the mean step (0 %)"),
     ],
 )
 def test_gain(low: int, high: int, step: float | None, expected: str) -> None:
@@ -101,8 +104,7 @@ def test_gain(low: int, high: int, step: float | None, expected: str) -> None:
         ("device", "Device-bound: 63 % of the mean step of 41.2 ms is computing."),
         (
             "communication",
-            "Communication-bound: 63 % of the mean step of 41.2 ms "
-            "waits for other ranks with nothing computing meanwhile.",
+            "Communication-bound: 63 % of the mean step of 41.2 ms is spent in communication while nothing computes.",
         ),
         (
             "memory",
@@ -115,8 +117,86 @@ def test_sentence(bound: Bound, expected: str) -> None:
     assert sentence(Verdict(bound, 0.634, 41_234_567)) == expected
 
 
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        ("device", "Device-bound: the CPU, the device of this run, computes for 63 % of the mean step of 41.2 ms."),
+        ("host", "Host-bound: 63 % of the mean step of 41.2 ms goes by in Python and files, outside the model."),
+        ("input", "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
+    ],
+)
+def test_where_the_cpu_computes_no_sentence_speaks_of_an_accelerator(bound: Bound, expected: str) -> None:
+    assert sentence(Verdict(bound, 0.634, 41_234_567, on_cpu=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (
+            0,
+            "Input-bound: 63 % of the 41.2 ms from the first to the last device work waits for the next batch. "
+            "No steps are marked in it.",
+        ),
+        (1, "Input-bound: 63 % of the only step of 41.2 ms waits for the next batch. One step proves little."),
+        (2, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch. That is from 2 steps only."),
+        (9, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch. That is from 9 steps only."),
+        (10, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
+        (None, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
+    ],
+)
+def test_a_sentence_says_on_how_little_it_rests(steps: int | None, expected: str) -> None:
+    assert sentence(Verdict("input", 0.634, 41_234_567, steps=steps)) == expected
+
+
+def test_a_sentence_without_a_limit_says_it_too() -> None:
+    balanced = Verdict("balanced", None, 41_234_567, steps=1)
+    assert sentence(balanced) == "Balanced: no single part limits the only step of 41.2 ms. One step proves little."
+
+
+@pytest.mark.parametrize(
+    ("rank", "ranks", "of", "expected"),
+    [
+        (0, (0,), 1, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
+        (1, (1,), 2, "Input-bound on rank 1 of 2 ranks: 63 % of the mean step of 41.2 ms waits for the next batch."),
+        (
+            1,
+            (0, 1),
+            2,
+            "Input-bound on both ranks: 63 % of the mean step of 41.2 ms waits for the next batch (figures of rank 1).",
+        ),
+        (
+            5,
+            (0, 3, 5),
+            8,
+            "Input-bound on ranks 0, 3, 5 of 8 ranks: "
+            "63 % of the mean step of 41.2 ms waits for the next batch (figures of rank 5).",
+        ),
+        (
+            5,
+            tuple(range(12)),
+            16,
+            "Input-bound on 12 of 16 ranks: "
+            "63 % of the mean step of 41.2 ms waits for the next batch (figures of rank 5).",
+        ),
+    ],
+)
+def test_a_sentence_says_for_which_ranks_it_holds(rank: int, ranks: tuple[int, ...], of: int, expected: str) -> None:
+    assert sentence(Verdict("input", 0.634, 41_234_567, rank=rank, ranks=ranks, of_ranks=of)) == expected
+
+
 def test_a_verdict_without_figures_invents_none() -> None:
+    crowded = Verdict("input", 0.25, 20_000_000, crowded=0.14)
+    assert sentence(crowded) == (
+        "Input-bound: 25 % of the mean step of 20 ms waits for the next batch (11 %) "
+        "or for cores that its workers have (14 %)."
+    )
     assert sentence(Verdict("input", None, None)) == "Input-bound: most of each step waits for the next batch."
+    hidden = Verdict(
+        "unknown", None, 4_430_000, "no lines", steps=1, unexplained=0.93, why_unexplained="stacks slow it"
+    )
+    assert sentence(hidden) == (
+        "Unknown: the device idles for 93 % of the only step of 4.43 ms, for a cause that is hidden: stacks slow it."
+    )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
     assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."
 

@@ -40,3 +40,23 @@ def test_csv_keeps_full_numbers() -> None:
         f"step,start,end,duration,tags\n0,{EPOCH},{EPOCH + 5},5,a; b\n1,{EPOCH + 7},,,\x1b[31m\n"
     )
     assert frame_csv(frame(), escape=True).endswith(",,,\\x1b[31m\n")
+
+
+def test_paths_of_modules_as_a_tree() -> None:
+    columns = (Column("module", pl.String, None, ""), Column("pass", pl.String, None, ""))
+    paths = [
+        "Net_0",
+        "Net_0",
+        "Net_0.A_1",
+        "Net_0.A_1.B_0",
+        "Net_0.A_10",
+        "Net_0.C_0.D_0",
+        None,
+        "Other_0.E_0",
+        "Net_0",
+    ]
+    frame = pl.DataFrame({"module": paths, "pass": ["forward"] * len(paths)})
+    assert [row[0] for row in frame_table(columns, frame, tree=True).rows] == [
+        "Net_0", "Net_0", "  A_1", "    B_0", "  A_10", "  C_0.D_0", None, "Other_0.E_0", "Net_0"
+    ]  # fmt: skip
+    assert [row[0] for row in frame_table(columns, frame).rows] == paths

@@ -43,6 +43,9 @@ def test_a_report_is_as_promised(report: Report) -> None:
         "bound": "input",
         "share": 0.634,
         "sentence": "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.",
+        "rank": 0,
+        "ranks": [0],
+        "steps": 117,
     }
     assert document["findings"][0] == {  # type: ignore[index]
         "rule": "input-bound",
@@ -63,6 +66,7 @@ def test_a_report_is_as_promised(report: Report) -> None:
             {"text": "Make the transform cheaper.", "code": ""},
         ],
     }  # fmt: skip
+    assert document["checked"] == ["input-bound"]
     assert document["unchecked"] == [
         {"rule": "blocking-sync", "missing": "device table", "how": "record it with `stepscope run`"}
     ]

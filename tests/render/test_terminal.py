@@ -2,9 +2,11 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
+from stepscope.core.finding import Evidence
 from stepscope.core.report import Table
 from stepscope.render.document import Report
 from stepscope.render.tables import print_table
@@ -38,13 +40,25 @@ def test_the_first_screen_holds_all_that_matters(report: Report, monkeypatch: py
     assert lines[2].replace("\u00a0", " ") == "█ data wait 26 ms 63 %  ▓ forward 9 ms 22 %  · other 6.2 ms 15 %"
     for number in (1, 2, 3):
         at = next(i for i, line in enumerate(lines) if line.startswith(f"{number}. Problem {number}"))
-        assert lines[at].endswith("saves 12–20 ms a step (8–13 %)")
+        assert lines[at].endswith("saves 12–20 ms of the mean step (8–13 %)")
         assert lines[at + 1 : at + 5] == [
             "   data wait 26 ms; share of the step 63 %",
             "   train.py:41 in __getitem__  image = resize(image)",
             "   → Load in workers:",
             "     DataLoader(  (and 3 more lines)",
         ]
+
+
+def test_of_many_figures_the_first_screen_shows_those_that_fit_whole(report: Report) -> None:
+    figures = tuple(
+        Evidence(label=f"a figure with a long name, number {i}", value=i, unit="count", source="steps")
+        for i in range(9)
+    )
+    findings = tuple(replace(block, finding=replace(block.finding, evidence=figures)) for block in report.findings)
+    stream = io.StringIO()
+    print_summary(console_for(stream), replace(report, findings=findings))
+    lines = [line for line in stream.getvalue().splitlines() if "a figure" in line]
+    assert lines == ["   a figure with a long name, number 0 0; a figure with a long name, number 1 1"] * 3
 
 
 def test_a_pipe_gets_plain_text_of_100_columns(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ recording stopped before their work was done. Each traced window is adjusted by 
 step, 0, over the host's operators.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -14,7 +16,7 @@ import polars as pl
 from stepscope.analyses._host import OPERATIONS
 from stepscope.analyses._launches import Launches, launches
 from stepscope.analyses._markers import step_markers
-from stepscope.analyses._tables import RECORD_TRACE
+from stepscope.analyses._tables import RECORD_TRACE, by_rank
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
@@ -23,6 +25,7 @@ __all__ = ["adjusted_steps"]
 # Of the device events of the step before; the plugin's figure.
 _WHOLE_STEP = 0.8
 _COLUMNS = ("rank", "window", "step", "start", "end")
+_NOWHERE = int(np.iinfo(np.int64).min)
 Ints = npt.NDArray[np.int64]
 
 
@@ -37,14 +40,14 @@ def _adjusted_steps(run: Run) -> pl.DataFrame:
         found = launches(run)
     except MissingData:
         return host_steps
-    work = _launched_work(found)
+    work = {rank: _in_order(part) for rank, part in by_rank(_launched_work(found)).items()}
     windows = host_steps.partition_by("rank", "window", maintain_order=True)
-    return pl.concat(_adjust(steps, work.filter(pl.col("rank") == steps["rank"][0])) for steps in windows)
+    return pl.concat(_adjust(steps, work.get(steps["rank"][0])) for steps in windows)
 
 
 def _host_steps(run: Run) -> pl.DataFrame:
     marked = step_markers(run).select(_COLUMNS)
-    operations = run.optional("host").filter(
+    operations = run.optional("host", "rank", "kind", "start", "end").filter(
         pl.col("kind").is_in(OPERATIONS) & ~pl.col("rank").is_in(marked["rank"].implode())
     )
     preferred = (pl.col("kind") == "operator") | (pl.col("kind") != "operator").all().over("rank")
@@ -68,20 +71,44 @@ def _launched_work(found: Launches) -> pl.DataFrame:
     return work.with_columns(**times)
 
 
-def _adjust(steps: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Work:
+    """Device work of a rank in order of the calls that started it; `by_end` are its rows in order of `end`."""
+
+    start: Ints
+    end: Ints
+    call_start: Ints
+    call_end: Ints
+    by_end: Ints
+
+
+def _in_order(work: pl.DataFrame) -> _Work:
+    times = work.select("start", "end", pl.col("call_start", "call_end").fill_null(_NOWHERE))
+    start, end, call_start, call_end = (column.to_numpy() for column in times.iter_columns())
+    order = np.argsort(call_start, kind="stable")
+    end = end[order]
+    return _Work(
+        start=start[order], end=end, call_start=call_start[order], call_end=call_end[order],
+        by_end=np.argsort(end, kind="stable"),
+    )  # fmt: skip
+
+
+def _adjust(steps: pl.DataFrame, work: _Work | None) -> pl.DataFrame:
+    if work is None:
+        return steps
     starts, ends = steps["start"].to_numpy(), steps["end"].to_numpy()
-    inside = _step_of_calls(starts, ends, work)
+    low = int(np.searchsorted(work.call_start, starts[0]))
+    high = int(np.searchsorted(work.call_start, ends.max(), side="right"))
+    inside = _step_of_calls(starts, ends, work.call_start[low:high], work.call_end[low:high])
     counts = np.bincount(inside[inside >= 0], minlength=len(starts))
     if not counts.any():
         return steps
-    device_start, device_end = work["start"].to_numpy(), work["end"].to_numpy()
-    last = np.full(len(starts), np.iinfo(np.int64).min)
-    np.maximum.at(last, inside[inside >= 0], device_end[inside >= 0])
+    last = np.full(len(starts), _NOWHERE)
+    np.maximum.at(last, inside[inside >= 0], work.end[low:high][inside >= 0])
     before = int(starts[0])
     if counts[0]:
-        first_work = int(device_start[inside == 0].min())
-        earlier = device_end[(inside < 0) & (device_end < first_work)]
-        before = max(before, int(earlier.max(initial=before)))
+        first_work = int(work.start[low:high][inside == 0].min())
+        before = max(before, _last_end(work, first_work, low + np.flatnonzero(inside >= 0)))
     rows = []
     for start, end in zip(starts.tolist(), np.maximum(ends, last).tolist(), strict=True):
         start = max(before, start)
@@ -92,12 +119,18 @@ def _adjust(steps: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     return steps.with_columns(pl.Series(name, times, dtype=pl.Int64) for name, times in columns.items()).head(kept)
 
 
-def _step_of_calls(starts: Ints, ends: Ints, work: pl.DataFrame) -> Ints:
+def _last_end(work: _Work, until: int, but: Ints) -> int:
+    """The last end before `until` of work that is none of the rows `but`; without any, the earliest time there is."""
+    ended = int(np.searchsorted(work.end, until, sorter=work.by_end))
+    last = work.by_end[max(ended - len(but) - 1, 0) : ended]  # so many that one is no row of `but`, if any is none
+    others = last[~np.isin(last, but)]
+    return int(work.end[others[-1]]) if len(others) else _NOWHERE
+
+
+def _step_of_calls(starts: Ints, ends: Ints, call_start: Ints, call_end: Ints) -> Ints:
     """For each piece of work, the row of the step that holds its call whole, or -1."""
-    nowhere = np.iinfo(np.int64).min
-    call_start = work["call_start"].fill_null(nowhere).to_numpy()
     row = np.searchsorted(starts, call_start, side="right") - 1
-    held = (row >= 0) & (work["call_end"].fill_null(nowhere).to_numpy() <= ends[np.maximum(row, 0)])
+    held = (row >= 0) & (call_end <= ends[np.maximum(row, 0)])
     return np.where(held, row, -1)
 
 

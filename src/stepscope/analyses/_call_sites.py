@@ -31,9 +31,9 @@ _LIBRARIES = frozenset(
         accelerate aiter apex av clearml composer cv2 datasets deepspeed diffusers einops evaluate fairscale fastai
         flash_attn huggingface_hub ignite joblib jax lightning lightning_fabric lightning_utilities matplotlib megatron
         mlflow monai numba numpy pandas peft PIL polars pyarrow pydantic pytorch_lightning ray safetensors scipy
-        sentence_transformers skimage sklearn tensorboard tensorboardX tensorstore timm tokenizers torch torch_guard
-        torch_geometric torchaudio torchdata torchmetrics torchtext torchvision tqdm transformer_engine transformers
-        triton triton_kernels trl typing_extensions urllib3 vllm wandb webdataset xformers yaml zarr
+        sentence_transformers skimage sklearn stepscope tensorboard tensorboardX tensorstore timm tokenizers torch
+        torch_guard torch_geometric torchaudio torchdata torchmetrics torchtext torchvision tqdm transformer_engine
+        transformers triton triton_kernels trl typing_extensions urllib3 vllm wandb webdataset xformers yaml zarr
         """,
     )
 )
@@ -42,19 +42,27 @@ _DEPTH = 64  # frames of a stack that are kept; deeper ones are recursion
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """The nearest frame of the user's own code (None if there is none), and the frames, innermost first."""
+    """The nearest frame of the user's own code (None if there is none), and the frames, innermost first.
+
+    `text` is its source line, None where nothing has seen it: a trace holds no source (see `_source_texts`).
+    """
 
     file: str | None
     line: int | None
     frames: tuple[str, ...]
+    function: str | None = None
+    text: str | None = None
 
 
 def call_sites(run: Run, tree: HostTree, rows: Ints) -> list[CallSite]:
     """The call site of each of some rows of the host tree."""
-    frames = run.optional("host").filter(pl.col("kind") == "python")
+    frames = run.optional("host", *THREAD, "name", "kind", "start", "end").filter(pl.col("kind") == "python")
     frames = frames.join(tree.frame[rows].select(THREAD).unique(), on=THREAD, how="semi", nulls_equal=True)
     stacks = _python_stacks(frames, tree, rows)
-    return [stack or _recorded_stack(tree, row) for stack, row in zip(stacks, rows.tolist(), strict=True)]
+    if None not in stacks:
+        return [stack for stack in stacks if stack]
+    recorded = run.optional("host", "call_stack")["call_stack"]
+    return [stack or _recorded_stack(recorded, tree, row) for stack, row in zip(stacks, rows.tolist(), strict=True)]
 
 
 def user_site(frames: Iterable[str]) -> CallSite:
@@ -63,7 +71,7 @@ def user_site(frames: Iterable[str]) -> CallSite:
     for frame in kept:
         match = _FRAME.fullmatch(frame)
         if match and not is_library(match["file"]):
-            return CallSite(match["file"], int(match["line"]), kept)
+            return CallSite(match["file"], int(match["line"]), kept, match["function"])
     return CallSite(None, None, kept)
 
 
@@ -99,10 +107,10 @@ def _outward(parent: Ints, row: int) -> Iterable[int]:
         row = int(parent[row])
 
 
-def _recorded_stack(tree: HostTree, row: int) -> CallSite:
-    """The call stack written with the nearest operator around a row, if any was."""
+def _recorded_stack(recorded: pl.Series, tree: HostTree, row: int) -> CallSite:
+    """The call stack written with the nearest operator around a row, if any was; `recorded` is of all of `host`."""
     for around in _outward(tree.nesting.parent, row):
-        stack = tree.frame["call_stack"][around]
+        stack = recorded[tree.frame["host_row"][around]]
         if stack:
             return user_site(frame.strip() for frame in stack.split(";"))
     return CallSite(None, None, ())

@@ -16,7 +16,7 @@ from stepscope.analyses._trace_phases import traced_steps
 from stepscope.analyses.host_work import host_work
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 
 __all__ = ["cpu_shares"]
 
@@ -28,13 +28,14 @@ MIN_SAMPLES = 10  # of phase other, before their kinds divide its time
 
 def cpu_shares(run: Run) -> tuple[Shares, ...]:
     """One row for each rank with steady steps. Raises MissingData without steps."""
-    return run.once(_cpu_shares)
+    return run.per_rank(_cpu_shares, chain)
 
 
 def _cpu_shares(run: Run) -> tuple[Shares, ...]:
     parts = ["duration", "data_wait", *MODEL, "other"]
     timed = (~pl.col("tags").list.contains("traced")).sum().alias("timed")
     means = steady_steps(run).group_by("rank").agg(pl.col(parts).mean(), timed).sort("rank")
+    means = means.with_columns(pl.col(MODEL).fill_null(0.0))  # of a trace without training; then all of it is in other
     return tuple(_of_rank(run, row) for row in means.iter_rows(named=True))
 
 

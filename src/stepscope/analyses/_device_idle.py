@@ -24,11 +24,13 @@ from stepscope.analyses.device_time import device_time
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, spans, subtract, total, union
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 
-__all__ = ["DeviceIdle", "device_idle", "is_inflated"]
+__all__ = ["SHORTEST", "DeviceIdle", "device_idle", "is_inflated"]
 
-SHORTEST = 1_000_000  # ns: in less than a millisecond a single launch decides about all shares
+SHORTEST = 1_000_000
+"""ns: in less than a millisecond a single launch decides about all shares."""
+
 _NEVER = 2**63 - 1
 
 
@@ -63,7 +65,7 @@ class DeviceIdle:
 
 def device_idle(run: Run) -> tuple[DeviceIdle, ...]:
     """One row for each rank with device work, by rank. Raises MissingData without device work."""
-    return run.once(_device_idle)
+    return run.per_rank(_device_idle, chain)
 
 
 def _device_idle(run: Run) -> tuple[DeviceIdle, ...]:
@@ -159,7 +161,10 @@ def _untraced_step(run: Run, rank: int) -> float | None:
 
 def is_inflated(run: Run, rank: int) -> bool:
     """True if the trace of a rank holds stacks, shapes or memory, whose recording slows the host down."""
-    host = run.optional("host").filter(pl.col("rank") == rank)
-    extra = pl.col("kind").eq("python") | pl.col("input_dims").is_not_null() | pl.col("call_stack").is_not_null()
-    recorded = host.select(extra.any()).item()
-    return bool(recorded) or not run.optional("memory").filter(pl.col("rank") == rank).is_empty()
+    own = pl.col("rank") == rank
+    if run.optional("memory", "rank").select(own.any()).item():
+        return True
+    if run.optional("host", "rank", "kind").select((own & (pl.col("kind") == "python")).any()).item():
+        return True
+    texts = (run.optional("host", "rank", text) for text in ("input_dims", "call_stack"))  # large, so they come last
+    return any(table.select((own & table.to_series(1).is_not_null()).any()).item() for table in texts)

@@ -29,5 +29,6 @@ def fp32_matmul_kernels(run: Run) -> pl.DataFrame:
 
 
 def _kernels(run: Run) -> pl.DataFrame:
-    kernels = device_work(run).filter(pl.col("role") == "compute")
+    work = device_work(run, "name", "blocks_per_sm", "warps_per_sm", "occupancy")
+    kernels = work.filter(pl.col("role") == "compute")
     return kernels.with_columns(fp32_matmul=name_test(kernels["name"], multiplies_fp32))

@@ -8,6 +8,7 @@ from collections import Counter
 
 import polars as pl
 
+from stepscope.analyses._host import THREAD
 from stepscope.analyses._trace_phases import TracedStep, traced_steps
 from stepscope.core.intervals import clip, spans, subtract, total
 from stepscope.core.run import Run
@@ -24,7 +25,7 @@ def forward_gaps(run: Run) -> dict[int, float]:
 
 
 def _forward_gaps(run: Run) -> dict[int, float]:
-    work = run.optional("host").filter(pl.col("kind").is_in(_WORK))
+    work = run.optional("host", *THREAD, "kind", "start", "end").filter(pl.col("kind").is_in(_WORK))
     gaps: Counter[int] = Counter()
     forward: Counter[int] = Counter()
     for step in traced_steps(run):

@@ -1,6 +1,6 @@
 """What the host did, nested per thread: operators and annotations, and the runtime and driver calls inside them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -11,26 +11,74 @@ from stepscope.core.errors import MissingData
 from stepscope.core.nesting import Nesting, nest
 from stepscope.core.run import Run
 
-__all__ = ["CALLS", "OPERATIONS", "THREAD", "HostTree", "host_tree", "is_operator", "step_number"]
+__all__ = [
+    "CALLS",
+    "OPERATIONS",
+    "THREAD",
+    "HostTree",
+    "enumerated",
+    "host_tree",
+    "is_operator",
+    "is_operator_name",
+    "step_number",
+]
 
 OPERATIONS = ("operator", "annotation")
 CALLS = ("runtime", "driver")
 THREAD = ("rank", "pid", "thread")
+_COLUMNS = (*THREAD, "index", "name", "kind", "start", "end", "correlation", "external_id")
 # Annotations that traces before torch 1.12 wrote as operators.
 _ANNOTATIONS = r"^ProfilerStep#|^enumerate\(Data|^Optimizer\.|^(?:Distributed)?DataParallel\.forward$"
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostTree:
-    """`frame` holds operators, annotations and calls, with `track` a number per thread; the arrays follow its rows.
+    """`frame` holds operators, annotations and calls. The arrays follow its rows.
 
+    `track` in it numbers the threads, `host_row` is the row in `host`.
     `owner` is the row of the innermost operator or annotation around a row, -1 without one.
     """
 
     frame: pl.DataFrame
     nesting: Nesting
     owner: Ints
+    _kept: dict[str, pl.Series] = field(default_factory=dict, repr=False)
+
+    @property
+    def names(self) -> pl.Series:
+        """The distinct names of the rows."""
+        kind = self.name.dtype
+        assert isinstance(kind, pl.Enum)
+        return kind.categories
+
+    @property
+    def name(self) -> pl.Series:
+        """`frame["name"]` as an enumeration, which groups and joins as numbers; sorts by first row, not by name."""
+        if "name" not in self._kept:
+            self._kept["name"] = enumerated(self.frame["name"])
+        return self._kept["name"]
+
+    def passing(self, test: pl.Expr) -> Bools:
+        """The rows whose name passes a test of the column `name`, which is asked once for each name."""
+        passed = self.names.alias("name").to_frame().select(test).to_series()
+        found: Bools = passed.gather(self.name.to_physical()).fill_null(False).to_numpy()
+        return found
+
+    @property
+    def operators(self) -> Bools:
+        """The rows that are operators: those of `is_operator`."""
+        if "operators" not in self._kept:
+            named = pl.Series(self.passing(is_operator_name()))
+            self._kept["operators"] = (self.frame["kind"] == "operator") & named
+        found: Bools = self._kept["operators"].to_numpy()
+        return found
+
+
+def enumerated(names: pl.Series) -> pl.Series:
+    """Names as an enumeration of the distinct ones, in order of their first rows."""
+    return names.cast(pl.Enum(names.unique(maintain_order=True).drop_nulls()))
 
 
 def host_tree(run: Run) -> HostTree:
@@ -40,7 +88,12 @@ def host_tree(run: Run) -> HostTree:
 
 def is_operator() -> pl.Expr:
     """Rows of host events that are operators, not annotations that an old trace calls so."""
-    return (pl.col("kind") == "operator") & ~pl.col("name").str.contains(_ANNOTATIONS)
+    return (pl.col("kind") == "operator") & is_operator_name()
+
+
+def is_operator_name() -> pl.Expr:
+    """Names that are not those of annotations that an old trace calls operators."""
+    return ~pl.col("name").str.contains(_ANNOTATIONS)
 
 
 def step_number() -> pl.Expr:
@@ -49,18 +102,34 @@ def step_number() -> pl.Expr:
 
 
 def _host_tree(run: Run) -> HostTree:
-    frame = run.optional("host").filter(pl.col("kind").is_in(OPERATIONS + CALLS)).sort("rank", "pid", "index")
+    frame = run.optional("host", *_COLUMNS).with_row_index("host_row").filter(pl.col("kind").is_in(OPERATIONS + CALLS))
     if frame.is_empty():
         raise MissingData("host events", how=RECORD_TRACE)
-    tracks = frame.select(THREAD).unique(maintain_order=True).with_row_index("track")
-    frame = frame.join(tracks, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
-    frame = frame.with_columns(pl.col("track").cast(pl.Int64))
+    if len(_runs(frame.select("rank", "pid"))) > 1 or not frame["index"].is_sorted():
+        frame = frame.sort("rank", "pid", "index")
+    frame = frame.with_columns(track=_tracks(frame))
     nesting = nest(frame["track"].to_numpy(), frame["start"].to_numpy(), frame["end"].to_numpy())
     is_call = frame["kind"].is_in(CALLS).to_numpy()
     return HostTree(frame, nesting, _owners(nesting.parent, is_call))
 
 
-def _owners(parent: Ints, is_call: npt.NDArray[np.bool_]) -> Ints:
+def _runs(frame: pl.DataFrame) -> Ints:
+    """The first row of each run of equal rows."""
+    changed = frame.select(pl.any_horizontal(pl.all().ne_missing(pl.all().shift(1)))).to_series().to_numpy().copy()
+    changed[:1] = True
+    return np.flatnonzero(changed)
+
+
+def _tracks(frame: pl.DataFrame) -> pl.Series:
+    """The number of the thread of each row, in order of the threads' first rows."""
+    first = _runs(frame.select(THREAD))
+    runs = frame.select(THREAD)[first]
+    tracks = runs.unique(maintain_order=True).with_row_index("track")
+    track = runs.join(tracks, on=THREAD, how="left", maintain_order="left", nulls_equal=True)["track"].to_numpy()
+    return pl.Series(np.repeat(track.astype(np.int64), np.diff(first, append=frame.height)))
+
+
+def _owners(parent: Ints, is_call: Bools) -> Ints:
     owner = parent.copy()
     while True:
         inside_call = (owner >= 0) & is_call[owner]  # of -1 the test reads the last row, which the mask leaves out

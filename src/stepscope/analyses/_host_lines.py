@@ -15,28 +15,32 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses._checkpoints import saves
 from stepscope.analyses._gaps import forward_gaps
 from stepscope.analyses._samples import bounds, steady_samples
 from stepscope.analyses._stall_groups import stall_groups
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.finding import Place
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 
 __all__ = ["HostLines", "host_lines"]
 
 _FUNCTION = ["file", "function"]
 PHASES = ("data_wait", "forward", "backward", "optimizer", "other")
 
-FITS = (0.5, 1.25)  # of the gaps: samples and gaps are from different steps, and rarely agree better than this
+SEEN = 1 / 3  # of the gaps that samples of a function must see: on busy cores the sampler comes late to pure Python
+FITS = (SEEN, 1.25)  # of the gaps: samples and gaps are from different steps, and rarely agree better than this
 CERTAIN = 3  # samples of certain host work, before its function is believed to hold the gaps
 ALONE = 0.9  # of the host work in forward: what other lines show beside it are stray samples
-SEEN = 1 / 3  # of the gaps that samples of a function must see: the sampler misses up to 5 ms of pure Python
 PLACES = 3  # lines of a function that are named: more would hide the one that matters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostLines:
-    """Host work of the lines of one function: mean time per steady step in ns with its 95 % interval."""
+    """Host work of the lines of one function: mean time per steady step in ns with its 95 % interval.
+
+    `saves`: whether the lines write a checkpoint, None if no sample tells (see `_checkpoints`).
+    """
 
     rank: int
     phases: tuple[str, ...]
@@ -45,11 +49,13 @@ class HostLines:
     high: float
     samples: int
     places: tuple[Place, ...]
+    saves: bool | None
 
 
-def host_lines(run: Run) -> tuple[HostLines, ...]:
-    """Groups of lines for each rank, largest first. Raises MissingData without samples."""
-    return run.once(_host_lines)
+def host_lines(run: Run, *, only: int | None = None) -> tuple[HostLines, ...]:
+    """Groups of lines for each rank, or for rank `only` at least, largest first. Raises MissingData without samples."""
+    groups: tuple[HostLines, ...] = run.per_rank(_host_lines, chain, only=only)
+    return _by_time(groups)
 
 
 def _host_lines(run: Run) -> tuple[HostLines, ...]:
@@ -71,6 +77,10 @@ def _host_lines(run: Run) -> tuple[HostLines, ...]:
         gaps = forward_gaps(run).get(row["rank"], 0.0) * row["forward"] / row["steps"]
         chosen = _with_forward(own, gaps / step * row["weight"])
         groups += _groups(chosen, row, step, gaps)
+    return tuple(groups)
+
+
+def _by_time(groups: Iterable[HostLines]) -> tuple[HostLines, ...]:
     return tuple(sorted(groups, key=lambda group: (-group.time, group.rank, group.places[0].file)))
 
 
@@ -118,6 +128,7 @@ def _groups(samples: pl.DataFrame, row: dict[str, float], step: float, gaps: flo
             high=min(max(found["high"] * step, filled), most),
             samples=found["samples"],
             places=_places(own),
+            saves=saves(own.select("weight", "call", "leaf", "expression").iter_rows()),
         )
 
 

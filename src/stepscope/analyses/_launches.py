@@ -11,14 +11,17 @@ from stepscope.analyses._host import CALLS, HostTree, host_tree
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
-__all__ = ["Launches", "launches"]
+__all__ = ["Launches", "launches", "launches_of"]
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launches:
-    """`work` is device work; for its rows, `call` and `operator` are rows of `tree.frame`, -1 where unknown."""
+    """For the rows of `device_work`, `call` and `operator` are rows of `tree.frame`, -1 where unknown.
+
+    `work` is device work with pid, correlation and name.
+    """
 
     work: pl.DataFrame
     tree: HostTree | None
@@ -35,15 +38,32 @@ def launches(run: Run) -> Launches:
 
 
 def _launches(run: Run) -> Launches:
-    work = device_work(run)
+    return launches_of(run, device_work(run, "pid", "correlation", "name"))
+
+
+def launches_of(run: Run, work: pl.DataFrame) -> Launches:
+    """As `launches`, for other rows of `device` with rank, pid and correlation."""
     try:
         tree = host_tree(run)
     except MissingData:
         nothing = np.full(work.height, -1, dtype=np.int64)
         return Launches(work, None, nothing, nothing)
-    keys = ("rank", "pid", "correlation")
-    calls = tree.frame.select(*keys, "kind", "start").with_row_index("call").filter(pl.col("kind").is_in(CALLS))
-    first = calls.filter(pl.col("correlation") != 0).sort("start").unique(keys, keep="first")
-    joined = work.select(keys).join(first.select(*keys, "call"), on=keys, how="left", maintain_order="left")
-    call = joined["call"].cast(pl.Int64).fill_null(-1).to_numpy().copy()
+    call = np.full(work.height, -1, dtype=np.int64)
+    is_call = tree.frame["kind"].is_in(CALLS)
+    for rank, pid in work.select("rank", "pid").unique().drop_nulls().iter_rows():
+        of_process = (pl.col("rank") == rank) & (pl.col("pid") == pid)
+        rows = np.flatnonzero((tree.frame.select(of_process).to_series() & is_call).to_numpy())
+        asked = np.flatnonzero(work.select(of_process).to_series().to_numpy())
+        call[asked] = _first_calls(tree.frame, rows, work["correlation"].gather(asked))
     return Launches(work, tree, call, np.where(call >= 0, tree.owner[call], -1))
+
+
+def _first_calls(host: pl.DataFrame, rows: Ints, correlation: pl.Series) -> Ints:
+    """For each correlation id of a process, the first to start of those calls of it, in `rows`, that have it, or -1."""
+    ids, wanted = (column.fill_null(0).to_numpy() for column in (host["correlation"].gather(rows), correlation))
+    order = np.lexsort((host["start"].gather(rows).to_numpy(), ids))
+    rows, ids = rows[order], ids[order]
+    if not len(ids):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where((wanted != 0) & (ids[at] == wanted), rows[at], -1)

@@ -1,13 +1,13 @@
 """What is known about the loader of the training data of a rank, and the cores its workers could use."""
 
-import json
 from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses._cores import job_cores
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.finding import Place
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 
 __all__ = ["MOST_WORKERS", "LoaderFacts", "loader_facts"]
 
@@ -41,14 +41,12 @@ def loader_facts(run: Run, rank: int) -> LoaderFacts:
     train = rows.filter(pl.col("train").fill_null(False))
     row = next((train if train.height else rows).iter_rows(named=True), None)
     if row is None:
-        alone = run.optional("host").filter(
-            pl.col("rank").eq(rank) & pl.col("name").str.contains(_SINGLE, literal=True)
-        )
+        alone = rank in run.per_rank(_loading_themselves, chain, only=rank)
         return LoaderFacts(
             described=False,
             busy=None,
             used=None,
-            workers=0 if alone.height else None,
+            workers=0 if alone else None,
             suggested=_suggested(run, rank),
             pinned=None,
             persistent=None,
@@ -67,6 +65,12 @@ def loader_facts(run: Run, rank: int) -> LoaderFacts:
     )
 
 
+def _loading_themselves(run: Run) -> tuple[int, ...]:
+    """Ranks whose trace names the loader without workers."""
+    names = run.optional("host", "rank", "name")
+    return tuple(names.filter(pl.col("name").str.contains(_SINGLE, literal=True))["rank"].unique().sort())
+
+
 def _place(row: dict[str, object], what: str) -> tuple[Place, ...]:
     file, line = row[f"{what}_file"], row[f"{what}_line"]
     if not isinstance(file, str) or not isinstance(line, int) or any(part in file for part in _LIBRARY):
@@ -76,7 +80,7 @@ def _place(row: dict[str, object], what: str) -> tuple[Place, ...]:
 
 def _suggested(run: Run, rank: int) -> int | None:
     """Cores for each rank of the host, at most MOST_WORKERS, at least one."""
-    cores = _cores(run)
+    cores = job_cores(run)
     if cores is None:
         return None
     processes = run.optional("processes")
@@ -92,18 +96,8 @@ def _in_use(run: Run) -> tuple[float | None, float | None]:
     watched = run.optional("system").filter(within)
     own = watched.filter(pl.col("what") == "job CPU")["value"].mean()
     whole = watched.filter(pl.col("what") == "system CPU")["value"].mean()
-    cores = _cores(run)
+    cores = job_cores(run)
     if not cores or not isinstance(own, int | float):
         return None, None
     used = float(own) / cores
     return used, max(used, float(whole) if isinstance(whole, int | float) else 0.0)
-
-
-def _cores(run: Run) -> float | None:
-    """Cores the job may use, from affinity and control group, as the launcher wrote them."""
-    for key, value in run.optional("meta").select("key", "value").iter_rows():
-        if key in ("cores", "effective_cores", "cores.effective") and value:
-            parsed = json.loads(value)
-            found = parsed.get("effective") if isinstance(parsed, dict) else parsed
-            return float(found) if isinstance(found, int | float) else None
-    return None

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from stepscope.analyses._samples import steady_samples
-from stepscope.analyses._work import has_gpu
+from stepscope.analyses._work import gpu_ranks
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 
 __all__ = ["LoopedOptimizer", "looped_optimizers"]
 
@@ -39,13 +39,13 @@ class LoopedOptimizer:
 
 def looped_optimizers(run: Run) -> tuple[LoopedOptimizer, ...]:
     """Ranks whose optimizer loops over many small parameters. Raises MissingData if no optimizer was described."""
-    return run.once(_looped_optimizers)
+    return run.per_rank(_looped_optimizers, chain)
 
 
 def _looped_optimizers(run: Run) -> tuple[LoopedOptimizer, ...]:
     facts = run.table("optimizers", how="run it with `stepscope run -- COMMAND`")
-    gpu = has_gpu(run)
-    looping = pl.col("foreach").eq(False) if gpu else pl.col("foreach").fill_null(False).not_()
+    told = pl.col("foreach").eq(False)
+    looping = pl.when(pl.col("rank").is_in(gpu_ranks(run))).then(told).otherwise(told.fill_null(True))
     looped = facts.filter(
         pl.col("module").fill_null("").str.starts_with("torch.optim")
         & pl.col("fused").fill_null(False).not_()

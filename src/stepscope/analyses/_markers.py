@@ -13,9 +13,12 @@ __all__ = [
     "is_backward",
     "is_loader",
     "is_optimizer",
+    "named",
     "step_markers",
     "unrecorded",
 ]
+
+_COLUMNS = (*THREAD, "name", "kind", "start", "end")
 
 
 def is_loader() -> pl.Expr:
@@ -36,6 +39,11 @@ def is_backward() -> pl.Expr:
     return pl.col("name").str.contains(
         r"^autograd::engine::evaluate_function|^torch::autograd::AccumulateGrad$|^\w*Backward\d*$"
     )
+
+
+def named(names: pl.Series, test: pl.Expr) -> pl.Series:
+    """Which names pass a test of a column `name`, asked once per distinct name: a regular expression costs far more."""
+    return names.is_in(names.unique().to_frame("name").filter(test).to_series().implode())
 
 
 def step_markers(run: Run) -> pl.DataFrame:
@@ -69,14 +77,14 @@ def backward_calls(run: Run) -> pl.DataFrame:
 
 
 def _step_markers(run: Run) -> pl.DataFrame:
-    steps = _operations(run).filter(pl.col("name").str.starts_with("ProfilerStep#")).with_columns(step=step_number())
+    steps = _operations(run, pl.col("name").str.starts_with("ProfilerStep#")).with_columns(step=step_number())
     steps = steps.drop_nulls("step").select(*THREAD, "step", "start", "end").sort("rank", "start", "end")
     follows = pl.col("step").diff().is_in([0, 1])
     return steps.with_columns(window=(~follows).fill_null(False).cum_sum().over("rank").cast(pl.Int64))
 
 
 def _data_waits(run: Run) -> pl.DataFrame:
-    waits = _operations(run).filter(is_loader()).select(*THREAD, "start", "end")
+    waits = _operations(run, is_loader()).select(*THREAD, "start", "end")
     shutdowns = _frames(run, r"dataloader\.py\(\d+\): _shutdown_workers$")
     parts = [waits.head(0)]
     for _, part in waits.group_by(THREAD, maintain_order=True):
@@ -87,10 +95,10 @@ def _data_waits(run: Run) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _operations(run: Run) -> pl.DataFrame:
-    return run.optional("host").filter(pl.col("kind").is_in(OPERATIONS))
+def _operations(run: Run, named: pl.Expr) -> pl.DataFrame:
+    return run.where("host", pl.col("kind").is_in(OPERATIONS) & named, *_COLUMNS)
 
 
 def _frames(run: Run, pattern: str) -> pl.DataFrame:
-    frames = run.optional("host").filter(pl.col("kind") == "python")
-    return frames.filter(pl.col("name").str.contains(pattern)).select(*THREAD, "start", "end")
+    test = (pl.col("kind") == "python") & pl.col("name").str.contains(pattern)
+    return run.where("host", test, *THREAD, "start", "end")

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from stepscope.analyses._work import has_gpu, with_work
+from stepscope.analyses._work import gpu_ranks, with_work
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
@@ -36,4 +36,4 @@ def _steady_samples(run: Run) -> pl.DataFrame:
     samples = samples.join(steady_steps(run).select("rank", "step"), on=["rank", "step"], how="semi")
     if samples.is_empty():
         raise MissingData("stack samples of steady steps", how=HOW + ", for more steps")
-    return with_work(samples, gpu=has_gpu(run))
+    return with_work(samples, gpu=gpu_ranks(run))

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-__all__ = ["SLOWED", "Shares"]
+__all__ = ["SLOWED", "SLOWS", "Shares"]
 
-SLOWED = (
-    "whether the host holds the step up: recording stacks, shapes or memory slows the host down; "
+SLOWS = (
+    "recording stacks, shapes or memory slows the host down; "
     "record a window without them: `stepscope run --trace 10:13 -- COMMAND`"
 )
+SLOWED = f"whether the host holds the step up: {SLOWS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Shares:
     communication: float | None
     memory: float | None
     lacks: str
+    crowded: float = 0.0
 
     def without_device(self, lacks: str, lines: float) -> "Shares":
         """The same where nobody watched the device: of the host, only `lines` that cannot wait for it are certain."""

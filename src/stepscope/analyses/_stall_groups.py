@@ -6,7 +6,8 @@ rank waiting for another. A step is long if such a part exceeds its median by ha
 
 The place of a stall is a line that runs in the long steps and not, or hardly, in the others: on the path from the
 script down to the sampled line, the first frame that ordinary steps lack is where the stall is entered, and the line
-that most samples below it agree on is where the time goes.
+that most samples below it agree on is where the time goes. Whether it writes a checkpoint, the library calls below
+these lines tell (see `_checkpoints`), also where a framework calls and no line of the user's enters the stall.
 """
 
 import re
@@ -17,12 +18,13 @@ from itertools import pairwise
 
 import polars as pl
 
+from stepscope.analyses._checkpoints import saves
 from stepscope.analyses._samples import steady_samples
 from stepscope.analyses._work import with_work
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 
 __all__ = ["StallGroup", "stall_groups"]
 
@@ -46,7 +48,8 @@ class StallGroup:
     """Long steps of one rank with one cause.
 
     `cause` is "evaluation", "line" or "unknown"; `distance` the median number of steps between two of them;
-    `excess` the time in ns that all of them together take above the median; `regular` whether the distances agree.
+    `excess` the time in ns that all of them together take above the median; `regular` whether the distances agree;
+    `saves` whether they write a checkpoint, None if no sample tells.
     """
 
     rank: int
@@ -56,6 +59,7 @@ class StallGroup:
     regular: bool
     excess: int
     places: tuple[Place, ...]
+    saves: bool | None
 
     @property
     def certain(self) -> bool:
@@ -69,20 +73,23 @@ class _Sample:
     step: int
     weight: int
     path: tuple[str, ...]
-    text: str
+    texts: tuple[str | None, ...]
     work: str
+    call: str | None
+    leaf: str | None
+    expression: str | None
 
 
 def stall_groups(run: Run) -> tuple[StallGroup, ...]:
     """Groups of long steady steps, certain or not, for each rank. Raises MissingData without steps."""
-    return run.once(_stall_groups)
+    return run.per_rank(_stall_groups, chain)
 
 
 def _stall_groups(run: Run) -> tuple[StallGroup, ...]:
     try:
         samples = steady_samples(run)
     except MissingData:
-        samples = with_work(run.optional("stacks").clear(), gpu=False)  # the steps are known, their lines are not
+        samples = with_work(run.optional("stacks").clear(), gpu=())  # the steps are known, their lines are not
     groups: list[StallGroup] = []
     for (rank,), table in steady_steps(run).sort("rank", "step").group_by("rank", maintain_order=True):
         own = samples.filter(pl.col("rank") == rank)
@@ -113,16 +120,18 @@ def _groups_of_part(rank: int, table: pl.DataFrame, part: tuple[str, ...], sampl
     ordinary = _ordinary(table, samples)
     groups = []
     if evaluating.height:
-        groups += [_group(rank, "evaluation", evaluating, _entries(_within(samples, evaluating), ordinary))]
+        entries = _entries(_within(samples, evaluating), ordinary)
+        groups += [_group(rank, "evaluation", evaluating, entries, _samples_of(entries))]
     if others.height:
         own = samples.filter(pl.col("phase").is_in(part) & ~pl.col("work").is_in(NOT_A_STALL[part]))
-        groups += _by_line(rank, others, _entries(_within(own, others), ordinary))
+        groups += _by_line(rank, others, _within(own, others), ordinary)
     return groups
 
 
-def _by_line(rank: int, long: pl.DataFrame, entries: list[tuple[_Sample, str]]) -> list[StallGroup]:
+def _by_line(rank: int, long: pl.DataFrame, samples: list[_Sample], ordinary: dict[str, float]) -> list[StallGroup]:
     """One group if all long steps keep one distance, else one for each line that the samples enter the stall by."""
-    together = _group(rank, "line", long, entries)
+    entries = _entries(samples, ordinary)
+    together = _group(rank, "line", long, entries, _samples_of(entries) or samples)
     if together.regular:
         return [together]
     label: dict[int, str] = {}
@@ -132,11 +141,13 @@ def _by_line(rank: int, long: pl.DataFrame, entries: list[tuple[_Sample, str]]) 
     for name, _ in Counter(label.values()).most_common():
         steps = [step for step, entry in label.items() if entry == name]
         own = [(sample, entry) for sample, entry in entries if entry == name]
-        groups.append(_group(rank, "line", long.filter(pl.col("step").is_in(steps)), own))
+        groups.append(_group(rank, "line", long.filter(pl.col("step").is_in(steps)), own, _samples_of(own)))
     return groups if any(group.certain for group in groups) else [together]
 
 
-def _group(rank: int, cause: str, long: pl.DataFrame, entries: list[tuple[_Sample, str]]) -> StallGroup:
+def _group(
+    rank: int, cause: str, long: pl.DataFrame, entries: list[tuple[_Sample, str]], samples: list[_Sample]
+) -> StallGroup:
     steps = tuple(long["step"].to_list())
     distances = [after - before for before, after in pairwise(steps)]
     places = _places(entries, entry_first=cause == "evaluation")
@@ -148,6 +159,7 @@ def _group(rank: int, cause: str, long: pl.DataFrame, entries: list[tuple[_Sampl
         regular=_regular(distances),
         excess=int(long["excess"].sum()),
         places=places,
+        saves=saves((sample.weight, sample.call, sample.leaf, sample.expression) for sample in samples),
     )
 
 
@@ -168,7 +180,7 @@ def _places(entries: list[tuple[_Sample, str]], *, entry_first: bool) -> tuple[P
         return ()
     entry = _weights((entry, sample.weight) for sample, entry in entries)[0][0]
     below = [sample for sample, name in entries if name == entry]
-    texts = {sample.path[-1]: sample.text for sample in below}
+    texts = {frame: text for sample in below for frame, text in zip(sample.path, sample.texts, strict=True) if text}
     line, weight = _weights((sample.path[-1], sample.weight) for sample in below)[0]
     computes = entry_first and any(sample.work == "model" for sample in below if sample.path[-1] == line)
     named = [entry]
@@ -183,6 +195,10 @@ def _entries(samples: list[_Sample], ordinary: dict[str, float]) -> list[tuple[_
     return [(sample, entry) for sample, entry in found if entry is not None]
 
 
+def _samples_of(entries: list[tuple[_Sample, str]]) -> list[_Sample]:
+    return [sample for sample, _ in entries]
+
+
 def _ordinary(table: pl.DataFrame, samples: pl.DataFrame) -> dict[str, float]:
     """Share of the time of ordinary steps that is spent below each frame, in whatever part of the step."""
     found = _within(samples, table.filter(~pl.col("long") & ~pl.col("evaluation")))
@@ -195,8 +211,22 @@ def _within(samples: pl.DataFrame, steps: pl.DataFrame) -> list[_Sample]:
     chosen = samples.join(steps, on="step", how="semi").filter(pl.col("file").is_not_null())
     own = pl.format("{}:{} {}", "file", "line", pl.col("function").fill_null(""))
     path = pl.coalesce("frames", pl.concat_list(own))
-    rows = chosen.select("step", "weight", path, pl.col("text").fill_null(""), "work").iter_rows()
-    return [_Sample(step, weight, tuple(path), text, work) for step, weight, path, text, work in rows if path]
+    rows = chosen.select("step", "weight", path.alias("path"), "texts", "text", *_OF_CALL).iter_rows()
+    return [
+        _Sample(step, weight, tuple(path), _texts(path, texts, text), *of_call)
+        for step, weight, path, texts, text, *of_call in rows
+        if path
+    ]
+
+
+_OF_CALL = ("work", "call", "leaf", "expression")
+
+
+def _texts(path: list[str], texts: list[str | None] | None, text: str | None) -> tuple[str | None, ...]:
+    """The source line of each frame of a path; only that of the innermost one where the others were not written."""
+    if texts is not None and len(texts) == len(path):
+        return tuple(texts)
+    return (*[None] * (len(path) - 1), text)
 
 
 def _weights(pairs: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -6,7 +6,7 @@ import polars as pl
 
 from stepscope.core.schema import Column, polars_schema
 
-__all__ = ["RANK", "RECORD_STEPS", "RECORD_TRACE", "RECORD_TRACE_ON_GPU", "by_rank", "shaped", "table"]
+__all__ = ["RANK", "RECORD_STEPS", "RECORD_TRACE", "RECORD_TRACE_ON_GPU", "by_rank", "quotient", "shaped", "table"]
 
 RANK = Column("rank", pl.Int32, None, "rank of the process")
 RECORD_STEPS = "run it with `stepscope run -- COMMAND`"
@@ -17,6 +17,15 @@ RECORD_TRACE_ON_GPU = f"{RECORD_TRACE}, on a machine where the job uses a GPU"
 def by_rank(frame: pl.DataFrame) -> dict[int, pl.DataFrame]:
     """The rows of each rank, in the order of the ranks' first rows."""
     return {part["rank"][0]: part for part in frame.partition_by("rank", maintain_order=True)}
+
+
+def quotient(frame: pl.DataFrame, part: str, whole: str) -> pl.Series:
+    """`part` / `whole` of each row, two columns without nulls.
+
+    It does not depend on how many ranks are looked at: where a column holds one value only, Polars multiplies by its
+    inverse instead, which can differ in the last bit.
+    """
+    return pl.Series(frame[part].to_numpy() / frame[whole].to_numpy(), dtype=pl.Float64)
 
 
 def shaped(frame: pl.DataFrame, columns: tuple[Column, ...]) -> pl.DataFrame:

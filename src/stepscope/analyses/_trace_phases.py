@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from stepscope.analyses._host import OPERATIONS, is_operator
-from stepscope.analyses._markers import backward_calls, data_waits, is_backward, is_optimizer, step_markers
-from stepscope.core.intervals import Spans, clip, spans, subtract, union
+from stepscope.analyses._host import OPERATIONS, THREAD, is_operator_name
+from stepscope.analyses._markers import backward_calls, data_waits, is_backward, is_optimizer, named, step_markers
+from stepscope.core.intervals import Spans, clip, near, spans, subtract, union
 from stepscope.core.run import Run
 
 __all__ = ["PHASES", "TracedStep", "traced_steps"]
@@ -28,7 +28,10 @@ PHASES = ("data_wait", "forward", "backward", "optimizer", "other")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TracedStep:
-    """One step of a trace. `phases` are disjoint sets of time that fill it; `has_loader`: the rank shows a loader."""
+    """One step of a trace. `phases` are disjoint sets of time that fill it; `has_loader`: the rank shows a loader.
+
+    `backwards` counts calls of backward, `operators` these and the operators on the thread outside them.
+    """
 
     rank: int
     pid: str
@@ -38,6 +41,7 @@ class TracedStep:
     end: int
     has_loader: bool
     backwards: int
+    operators: int
     phases: dict[str, Spans]
 
 
@@ -71,27 +75,37 @@ def _of_thread(run: Run, steps: pl.DataFrame) -> Iterator[TracedStep]:
         backwards = _backwards(marks, start, end)
         yield TracedStep(
             rank=rank, pid=pid, thread=thread, step=step, start=start, end=end,
-            has_loader=bool(len(marks.waits)), backwards=len(backwards), phases=_phases(marks, backwards, start, end),
+            has_loader=bool(len(marks.waits)), backwards=len(backwards),
+            operators=int(np.diff(np.searchsorted(marks.operator_starts, (start, end)))[0]) + len(backwards),
+            phases=_phases(marks, backwards, start, end),
         )  # fmt: skip
 
 
 def _marks(run: Run, rank: int, pid: str, thread: str) -> _Thread:
     process = (pl.col("rank") == rank) & (pl.col("pid") == pid)
     here = process & (pl.col("thread") == thread)
-    operations = run.optional("host").filter(process & pl.col("kind").is_in(OPERATIONS))
-    backward = operations.filter(is_backward())
-    forward = operations.filter(here & is_operator() & ~is_backward())
+    host = run.optional("host", *THREAD, "name", "kind", "start", "end")
+    operations = host.select(process & pl.col("kind").is_in(OPERATIONS)).to_series()
+    times, names = host.select("start", "end"), host["name"]
+    backward = operations & named(names, is_backward())
+    own = operations & host.select(here).to_series()
+    forward = own & (host["kind"] == "operator") & named(names, is_operator_name()) & ~backward
     return _Thread(
         waits=union(spans(data_waits(run).filter(here))),
-        optimizer=union(spans(operations.filter(here & is_optimizer()))),
-        backward=union(np.concatenate((spans(backward), spans(backward_calls(run).filter(here))))),
-        operator_starts=np.sort(forward["start"].to_numpy()),
+        optimizer=union(spans(times.filter(own & named(names, is_optimizer())))),
+        backward=union(np.concatenate((spans(times.filter(backward)), spans(backward_calls(run).filter(here))))),
+        operator_starts=np.sort(times["start"].filter(forward).to_numpy()),
     )
+
+
+def _cut(marks: Spans, start: int, end: int) -> Spans:
+    """The part of a set in [start, end)."""
+    return clip(near(marks, np.array([[start, end]], dtype=np.int64)), start, end)
 
 
 def _backwards(marks: _Thread, start: int, end: int) -> Spans:
     """One span per backward call of a step."""
-    parts = clip(marks.backward, start, end)
+    parts = _cut(marks.backward, start, end)
     if len(parts) < 2:
         return parts
     between = np.searchsorted(marks.operator_starts, np.stack((parts[:-1, 1], parts[1:, 0])))
@@ -101,9 +115,9 @@ def _backwards(marks: _Thread, start: int, end: int) -> Spans:
 
 
 def _phases(marks: _Thread, backwards: Spans, start: int, end: int) -> dict[str, Spans]:
-    waits = clip(marks.waits, start, end)
+    waits = _cut(marks.waits, start, end)
     backward = subtract(backwards, waits)
-    optimizer = subtract(subtract(clip(marks.optimizer, start, end), waits), backwards)
+    optimizer = subtract(subtract(_cut(marks.optimizer, start, end), waits), backwards)
     taken = union(np.concatenate((waits, backward, optimizer)))
     forward = subtract(_before(backwards, taken, start), taken)
     whole = np.array([[start, end]], dtype=np.int64)

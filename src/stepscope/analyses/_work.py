@@ -22,12 +22,18 @@ in a loop of pure Python. A wrong line is worse than none, so only what is certa
 
 import re
 import sys
+from collections.abc import Sequence
 
 import polars as pl
 
-from stepscope.core.run import Run
+from stepscope.analyses._tables import RECORD_TRACE_ON_GPU
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run, chain
 
-__all__ = ["has_gpu", "with_work"]
+__all__ = ["DEVICE_WORK", "gpu_ranks", "has_gpu", "need_gpu", "with_work"]
+
+DEVICE_WORK = "work on an accelerator"
+"""What a run without one lacks; it is said once for all rules that are about devices."""
 
 # Parts of torch that handle files, processes or text. They compute no model, whatever the phase.
 _TORCH_HOST = re.compile(
@@ -55,32 +61,44 @@ _WAITS = re.compile(
     r"\.(item|tolist|cpu|numpy|to|cuda|nonzero|synchronize|wait)\(|\b(float|int|bool|print|if|while|assert)\b"
 )
 
-_KEY = ["phase", "collector", "call", "leaf", "expression", "text"]
+_KEY = ["phase", "collector", "call", "leaf", "expression", "text", "on_gpu"]
 
 
 def has_gpu(run: Run) -> bool:
     """True if the run names an accelerator, or holds work, times or launches of one."""
-    return run.once(_has_gpu)
+    return bool(gpu_ranks(run))
 
 
-def _has_gpu(run: Run) -> bool:
-    if not (run.optional("device").is_empty() and run.optional("devices").is_empty()):
-        return True
-    timed = run.optional("steps")["device_duration"].is_not_null().any()
-    return bool(timed or run.optional("host")["kind"].is_in(["runtime", "driver"]).any())
+def need_gpu(run: Run) -> None:
+    """Raise MissingData if the run shows nothing of an accelerator."""
+    if not has_gpu(run):
+        raise MissingData(DEVICE_WORK, how=f"nothing if the job runs on the CPU; else {RECORD_TRACE_ON_GPU}")
 
 
-def with_work(samples: pl.DataFrame, *, gpu: bool) -> pl.DataFrame:
-    """Add the column `work` to rows of `stacks`: input, collector, model, host or unclear."""
-    kinds = samples.select(_KEY).unique(maintain_order=True)
-    works = [_work(*row, gpu=gpu) for row in kinds.iter_rows()]
+def gpu_ranks(run: Run) -> tuple[int, ...]:
+    """The ranks for which the run names an accelerator, or holds work, times or launches of one."""
+    return run.per_rank(_gpu_ranks, chain)
+
+
+def _gpu_ranks(run: Run) -> tuple[int, ...]:
+    timed = run.optional("steps", "rank", "device_duration").drop_nulls("device_duration")
+    calls = run.optional("host", "rank", "kind").filter(pl.col("kind").is_in(["runtime", "driver"]))
+    places = (run.optional("devices", "rank"), run.optional("device", "rank"), timed, calls)
+    return tuple(pl.concat([rows["rank"].unique() for rows in places]).drop_nulls().unique().sort())
+
+
+def with_work(samples: pl.DataFrame, *, gpu: Sequence[int]) -> pl.DataFrame:
+    """Add the column `work` to rows of `stacks`: input, collector, model, host or unclear; `gpu` are ranks with one."""
+    placed = samples.with_columns(on_gpu=pl.col("rank").is_in(gpu))
+    kinds = placed.select(_KEY).unique(maintain_order=True)
+    works = [_work(*row) for row in kinds.iter_rows()]
     kinds = kinds.with_columns(pl.Series("work", works, dtype=pl.String))
-    return samples.join(kinds, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
+    return placed.join(kinds, on=_KEY, how="left", nulls_equal=True, maintain_order="left").drop("on_gpu")
 
 
 def _work(
     phase: str | None, collector: bool | None, call: str | None, leaf: str | None, expression: str | None,
-    text: str | None, *, gpu: bool,
+    text: str | None, gpu: bool,
 ) -> str:  # fmt: skip
     if collector:
         return "collector"

@@ -8,6 +8,7 @@ are not used: some profilers fill them with other numbers (`placement` says how 
 import numpy as np
 import polars as pl
 
+from stepscope.analyses._device import device_work
 from stepscope.analyses._launches import Launches, launches
 from stepscope.analyses._tables import RANK, shaped
 from stepscope.core.run import Analysis, Run
@@ -27,9 +28,8 @@ def compute(run: Run) -> pl.DataFrame:
     """One row per piece of device work, in the order of `device`. Raises MissingData without device work."""
     found = launches(run)
     how = pl.when(pl.col("operator").is_not_null()).then(pl.lit("time"))
-    frame = found.work.select("rank", "pid", "index").with_columns(
-        launch=_indices(found, found.call), operator=_indices(found, found.operator)
-    )
+    work = device_work(run, "pid", "index").select("rank", "pid", "index")
+    frame = work.with_columns(launch=_indices(found, found.call), operator=_indices(found, found.operator))
     return shaped(frame.with_columns(how=how), COLUMNS)
 
 
@@ -41,4 +41,4 @@ def _indices(found: Launches, rows: np.typing.NDArray[np.int64]) -> pl.Series:
     return pl.select(pl.when(pl.Series(rows >= 0)).then(index)).to_series()
 
 
-ANALYSIS = attribution = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = attribution = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -19,9 +19,10 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._call_sites import call_sites
-from stepscope.analyses._host import CALLS, HostTree, host_tree, is_operator
+from stepscope.analyses._host import CALLS, HostTree, host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import step_markers
+from stepscope.analyses._source_texts import with_texts
 from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import spans, union
@@ -34,6 +35,8 @@ COLUMNS = (
     Column("operator", pl.String, None, "outermost operator around it; null: called outside of operators"),
     Column("file", pl.String, None, "file of the user's code; null: not recorded"),
     Column("line", pl.Int64, None, "line of the user's code; null: not recorded"),
+    Column("function", pl.String, None, "function of that line"),
+    Column("text", pl.String, None, "source line; null: no sample of the same run has seen it"),
     Column("calls", pl.Int64, "count", "how often"),
     Column("total", pl.Int64, "ns", "time the host was blocked"),
     Column("per_step", pl.Float64, "ns", "time the host was blocked per traced step; null without step markers"),
@@ -58,17 +61,20 @@ def compute(run: Run) -> pl.DataFrame:
     if not tree.frame["kind"].is_in(CALLS).any():
         raise MissingData("calls of the device's runtime", how=RECORD_TRACE_ON_GPU)
     syncs = _of_the_job(run, _syncs(tree))
-    sites = call_sites(run, tree, syncs["row"].to_numpy())
+    sites = with_texts(run, call_sites(run, tree, syncs["row"].to_numpy()))
     syncs = syncs.with_columns(
         pl.Series("operator", _operators(tree, syncs["row"].to_numpy()), dtype=pl.String),
         pl.Series("file", [site.file for site in sites], dtype=pl.String),
         pl.Series("line", [site.line for site in sites], dtype=pl.Int64),
+        pl.Series("function", [site.function for site in sites], dtype=pl.String),
+        pl.Series("text", [site.text for site in sites], dtype=pl.String),
         pl.Series("stack", [";".join(site.frames) or None for site in sites], dtype=pl.String),
         pl.Series("bubble", _bubbles(run, syncs), dtype=pl.Int64),
     ).filter(~pl.col("stack").str.contains(_PROFILER).fill_null(False) | pl.col("file").is_not_null())
     rows = syncs.group_by(_GROUP, maintain_order=True).agg(
-        calls=pl.len(), total=pl.col("blocked").sum(), bubble=pl.col("bubble").sum(), stack=pl.col("stack").first()
-    )
+        pl.col("function", "text", "stack").first(),
+        calls=pl.len(), total=pl.col("blocked").sum(), bubble=pl.col("bubble").sum(),
+    )  # fmt: skip
     steps = step_markers(run).group_by("rank").agg(steps=pl.len())
     rows = rows.join(steps, on="rank", how="left").with_columns(per_step=pl.col("total") / pl.col("steps"))
     return shaped(rows.sort("rank", "bubble", "total", "call", descending=[False, True, True, False]), COLUMNS)
@@ -76,26 +82,39 @@ def compute(run: Run) -> pl.DataFrame:
 
 def _syncs(tree: HostTree) -> pl.DataFrame:
     """Waiting calls in order of time: row, rank, call, start, end, blocked. A copy and its wait are one."""
-    calls = (
-        tree.frame.with_row_index("row").with_columns(owner=pl.Series(tree.owner)).filter(pl.col("kind").is_in(CALLS))
+    name = pl.col("name")
+    is_copy = name.str.contains(_BLOCKING_COPY) & ~name.str.contains(_NO_BLOCKING_COPY)
+    rows = _calls_in_order(tree)
+    waits, copies, asynchronous = (
+        tree.passing(test)[rows] for test in (name.str.contains(_WAIT), is_copy, name.str.contains(_ASYNC_COPY))
     )
-    calls = calls.sort("track", "start").with_columns(waits=pl.col("name").str.contains(_WAIT))
-    name, same = pl.col("name"), pl.col("track", "owner")
-    follows = pl.all_horizontal(same == same.shift(-1)) & pl.col("waits").shift(-1)
+    track, owner = tree.frame["track"].to_numpy()[rows], tree.owner[rows]
+    paired = np.zeros(len(rows), dtype=np.bool_)
+    paired[:-1] = asynchronous[:-1] & waits[1:] & (track[:-1] == track[1:]) & (owner[:-1] == owner[1:])
+    follows = np.concatenate(([False], paired[:-1]))
+    at = np.flatnonzero((waits & ~follows) | copies | paired)
+    after = np.where(paired[at], rows[np.minimum(at + 1, len(rows) - 1)], -1)
+    found = tree.frame.select("rank", "name", "start", "end")
+    calls, second = found[rows[at]], found.select("name", "start", "end")[np.maximum(after, 0)]
     calls = calls.with_columns(
-        paired=(name.str.contains(_ASYNC_COPY) & follows).fill_null(False),
-        copies=name.str.contains(_BLOCKING_COPY) & ~name.str.contains(_NO_BLOCKING_COPY),
-        blocked=pl.col("end") - pl.col("start"),
-    )
-    after = pl.col("paired")
-    calls = calls.with_columns(
-        call=pl.when(after).then(name + " and " + name.shift(-1)).otherwise(name),
-        end=pl.when(after).then(pl.col("end").shift(-1)).otherwise("end"),
-        blocked=pl.when(after).then(pl.col("blocked") + pl.col("blocked").shift(-1)).otherwise("blocked"),
-    )
-    waits_alone = pl.col("waits") & ~pl.col("paired").shift(1).fill_null(False)
-    chosen = calls.filter(waits_alone | pl.col("copies") | pl.col("paired"))
-    return chosen.select("row", "rank", "owner", "call", "start", "end", "blocked", "waits").sort("rank", "start")
+        row=pl.Series(rows[at]), owner=pl.Series(owner[at]), waits=pl.Series(waits[at]), paired=pl.Series(after >= 0),
+    ).hstack(second.rename(lambda column: f"second_{column}"))  # fmt: skip
+    with_second, blocked_alone = pl.col("paired"), (pl.col("end") - pl.col("start")).alias("blocked")
+    calls = calls.select(
+        "row", "rank", "owner",
+        pl.when(with_second).then(name + " and " + pl.col("second_name")).otherwise(name).alias("call"),
+        "start",
+        pl.when(with_second).then("second_end").otherwise("end").alias("end"),
+        blocked_alone + pl.when(with_second).then(pl.col("second_end") - pl.col("second_start")).otherwise(0),
+        "waits",
+    )  # fmt: skip
+    return calls.sort("rank", "start", maintain_order=True)
+
+
+def _calls_in_order(tree: HostTree) -> Ints:
+    """Rows of the tree that are calls, thread by thread in order of time."""
+    rows = np.flatnonzero(tree.frame["kind"].is_in(CALLS).to_numpy())
+    return rows[np.lexsort((tree.frame["start"].to_numpy()[rows], tree.frame["track"].to_numpy()[rows]))]
 
 
 def _of_the_job(run: Run, syncs: pl.DataFrame) -> pl.DataFrame:
@@ -126,9 +145,8 @@ def _between_launches(run: Run, syncs: pl.DataFrame) -> pl.DataFrame:
 def _operators(tree: HostTree, rows: Ints) -> list[str | None]:
     """For each call, the outermost operator around it that is not autograd's, else the innermost operator."""
     parent = tree.nesting.parent
-    names = tree.frame["name"]
-    operator = tree.frame.select(is_operator()).to_series().to_numpy()
-    of_autograd = names.str.contains(r"^(?:autograd|torch::autograd)::|Backward\d*$").to_numpy()
+    names, operator = tree.frame["name"], tree.operators
+    of_autograd = tree.passing(pl.col("name").str.contains(r"^(?:autograd|torch::autograd)::|Backward\d*$"))
     best, around = np.full(len(rows), -1, dtype=np.int64), tree.owner[rows]
     fallback = np.full(len(rows), -1, dtype=np.int64)
     while (around >= 0).any():
@@ -178,8 +196,10 @@ def _launch_starts(run: Run, rank: int) -> Ints:
         return np.empty(0, dtype=np.int64)
     if found.tree is None:
         return np.empty(0, dtype=np.int64)
-    calls = found.tree.frame[np.unique(found.call[found.call >= 0])]
-    return np.sort(calls.filter(pl.col("rank") == rank)["start"].to_numpy())
+    launched = np.zeros(found.tree.frame.height, dtype=np.bool_)
+    launched[found.call[found.call >= 0]] = True
+    of_rank = (found.tree.frame["rank"] == rank).to_numpy()
+    return np.sort(found.tree.frame["start"].to_numpy()[launched & of_rank])
 
 
-ANALYSIS = blocking_syncs = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = blocking_syncs = Analysis(compute=compute, columns=COLUMNS, scope="rank")

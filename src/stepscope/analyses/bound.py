@@ -1,12 +1,13 @@
 """What limits each rank, as shares of its mean steady step.
 
 A row is a rank. `step` is the mean steady step in ns; the span of the device for a trace without steps. `input` is
-the data wait, on a GPU only where it leaves the device without work. `host` is time in which neither device nor model
-computes and nobody waits for the loader: on a GPU the device's idle time that is no data wait; on a CPU, the time
-outside forward, backward and optimizer less what samples show to be the model's own operators (validation), plus
-lines in the model that do something else, plus what a traced window shows outside operators. `device` is computing:
-kernels on a GPU, else the rest of the step. `communication` and `memory` are exposed collectives and copies.
-Null means that the run cannot tell.
+the data wait, on a GPU only where it leaves the device without work; where the CPU computes, also `crowded`: the time
+in which the main thread could run but workers of a loader that cannot keep up had the cores. `host` is time in which
+neither device nor model computes and nobody waits for the loader: on a GPU the device's idle time that is no data
+wait; on a CPU, the time outside forward, backward and optimizer less what samples show to be the model's own operators
+(validation), plus lines in the model that do something else, plus what a traced window shows outside operators.
+`device` is computing: kernels on a GPU, else the rest of the step. `communication` and `memory` are exposed
+collectives and copies. Null means that the run cannot tell.
 
 `limit` is the largest of input, host, communication and memory if it reaches LIMIT. Overhead of the framework between
 operators, which no one line holds, limits only below UTILISED. Else the device limits if it is busy for UTILISED of
@@ -14,9 +15,12 @@ the step, else the step is balanced. Thresholds: torch_tb_profiler's 10 % for co
 which a run counts as host-bound.
 """
 
+from dataclasses import replace
+
 import polars as pl
 
 from stepscope.analyses._cpu_shares import cpu_shares
+from stepscope.analyses._crowding import crowding
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._host_lines import host_lines
 from stepscope.analyses._shares import SLOWED, Shares
@@ -29,29 +33,39 @@ from stepscope.core.schema import Column, polars_schema
 __all__ = ["ANALYSIS", "LIMIT", "UTILISED", "bound"]
 
 LIMIT = 0.10  # of the step: removing less is hard to tell from the noise between two runs
+BEHIND = 0.05  # of the step waited for a batch: a loader that never lets training wait keeps up, and may use the cores
 UTILISED = 0.80  # of the step; below it the device waits more than any pipeline needs to
 
 COLUMNS = (
     Column("rank", pl.Int32, None, "rank"),
     Column("step", pl.Float64, "ns", "mean steady step"),
-    Column("input", pl.Float64, "ratio", "data wait"),
+    Column("input", pl.Float64, "ratio", "data wait, and waits for cores that the loader's workers have"),
     Column("host", pl.Float64, "ratio", "Python, files and launching: nothing computes"),
     Column("device", pl.Float64, "ratio", "computing: on the GPU, or on the CPU where there is none"),
     Column("communication", pl.Float64, "ratio", "exposed collectives"),
     Column("memory", pl.Float64, "ratio", "exposed copies"),
+    Column("crowded", pl.Float64, "ratio", "the part of input that is waits for cores"),
     Column("limit", pl.String, None, "input, host, device, communication, memory, balanced or unknown"),
     Column("why_unknown", pl.String, None, "what would have to be recorded, where the limit is unknown"),
 )
 
 
 def compute(run: Run) -> pl.DataFrame:
-    rows = _of_device(run) if has_gpu(run) else cpu_shares(run)
+    rows = _of_device(run) if has_gpu(run) else tuple(_with_crowding(run, row) for row in cpu_shares(run))
     table = [(*_values(row), *_limit(row)) for row in sorted(rows, key=lambda row: row.rank)]
     return pl.DataFrame(table, schema=polars_schema(COLUMNS), orient="row")
 
 
 def _values(row: Shares) -> tuple[object, ...]:
-    return (row.rank, row.step, row.input, row.host, row.device, row.communication, row.memory)
+    return (row.rank, row.step, row.input, row.host, row.device, row.communication, row.memory, row.crowded)
+
+
+def _with_crowding(run: Run, row: Shares) -> Shares:
+    """The same with the cores that a loader which cannot keep up takes from computing counted to the input."""
+    if row.input is None or row.input < BEHIND or row.device is None:
+        return row
+    crowded = min(crowding(run, row.rank) / row.step, row.device)
+    return replace(row, input=row.input + crowded, device=row.device - crowded, crowded=crowded)
 
 
 def _limit(row: Shares) -> tuple[str, str | None]:

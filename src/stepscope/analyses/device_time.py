@@ -1,11 +1,12 @@
 """Time of each device, divided so that it adds up.
 
 One row is a device of a rank, from the start of its first to the end of its last kernel, copy or set. Times are ns.
-Communication is the kernels of NCCL and RCCL and those whose collective the trace names; memory is copies and sets;
-compute is every other kernel. Times are lengths of unions, so work in parallel counts once, and
-compute_busy + exposed_communication + exposed_memory + idle = span exactly. Definition: TraceLens' GPU timeline (its
-sets to count copies too), with integer nanoseconds. Where several windows were traced, the time between them without
-work is neither span nor idle, because nothing was recorded there.
+Communication is kernels whose collective the trace names, which an operator of communication started, or whose name is
+one of communication (core/communication.json); memory is copies and sets; compute is every other kernel. Times are
+lengths of unions, so work in parallel counts once, and compute_busy + exposed_communication + exposed_memory + idle =
+span exactly. Definition: TraceLens' GPU timeline (its sets to count copies too), with integer nanoseconds. Where
+several windows were traced, the time between them without work is neither span nor idle, because nothing was recorded
+there.
 """
 
 import numpy as np
@@ -62,4 +63,4 @@ def _row(work: pl.DataFrame, unknown: Spans) -> tuple[int, ...]:
     return (first, last, span, *counts, *busy, exposed_communication, exposed_memory, idle)
 
 
-ANALYSIS = device_time = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = device_time = Analysis(compute=compute, columns=COLUMNS, scope="rank")

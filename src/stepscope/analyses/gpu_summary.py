@@ -16,14 +16,17 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._adjusted import adjusted_steps
+from stepscope.analyses._device import device_work
+from stepscope.analyses._devices_used import device_facts
 from stepscope.analyses._host import step_number
 from stepscope.analyses._launches import launches
 from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, table
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, overlap_each, spans, total, union
-from stepscope.core.kernels import name_test, uses_tensor_cores
+from stepscope.core.kernels import name_test
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
+from stepscope.core.tensor_cores import uses_tensor_cores
 
 COLUMNS = (
     RANK,
@@ -46,17 +49,13 @@ def compute(run: Run) -> pl.DataFrame:
         raise MissingData("kernels", how=RECORD_TRACE_ON_GPU)
     edges = adjusted_steps(run).group_by("rank", "window").agg(pl.col("start").min(), pl.col("end").max())
     windows = {rank: union(spans(part)) for rank, part in by_rank(edges).items()}
-    facts = {(rank, device): tuple(rest) for rank, device, *rest in _devices(run).iter_rows()}
+    facts = {(rank, device): tuple(rest) for rank, device, *rest in device_facts(run).iter_rows()}
     rows = []
     for part in kernels.partition_by("rank", "device"):
         rank, device = part["rank"][0], part["device"][0]
         if rank in windows:
             rows.append((rank, device, *facts.get((rank, device), (None, None, None)), *_figures(part, windows[rank])))
     return table(rows, COLUMNS).sort("rank", "device")
-
-
-def _devices(run: Run) -> pl.DataFrame:
-    return run.optional("devices").select("rank", "device", "name", "memory", "capability")
 
 
 def _kernels(run: Run) -> pl.DataFrame:
@@ -66,7 +65,8 @@ def _kernels(run: Run) -> pl.DataFrame:
     if found.tree is not None:
         is_step = found.tree.frame.select(step_number().is_not_null()).to_series().to_numpy()
         attributed &= ~is_step[found.operator]
-    work = found.work.with_columns(attributed=pl.Series(attributed)).filter(pl.col("kind") == "kernel")
+    work = device_work(run, "name", "blocks_per_sm", "occupancy").with_columns(attributed=pl.Series(attributed))
+    work = work.filter(pl.col("kind") == "kernel")
     return work.with_columns(tensor_cores=name_test(work["name"], uses_tensor_cores))
 
 
@@ -106,4 +106,4 @@ def _tensor_core_share(kernels: pl.DataFrame) -> float | None:
     return total(spans(attributed.filter("tensor_cores"))) / whole if whole else None
 
 
-ANALYSIS = gpu_summary = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = gpu_summary = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -6,15 +6,18 @@ process for backward, the step's own thread otherwise. The rest, `outside`, is P
 counts the runtime and driver calls inside the phase that started device work; null without device work in the rank.
 """
 
+from collections.abc import Iterator
+from itertools import groupby
+
 import numpy as np
 import polars as pl
 
-from stepscope.analyses._host import host_tree, is_operator
+from stepscope.analyses._host import THREAD, host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._tables import RANK, RECORD_TRACE, by_rank, shaped, table
-from stepscope.analyses._trace_phases import TracedStep, traced_steps
+from stepscope.analyses._trace_phases import PHASES, TracedStep, traced_steps
 from stepscope.core.errors import MissingData
-from stepscope.core.intervals import Spans, intersect, spans, total, union
+from stepscope.core.intervals import Spans, overlap_each, spans, total, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -33,15 +36,12 @@ def compute(run: Run) -> pl.DataFrame:
     steps = traced_steps(run)
     if not steps:
         raise MissingData("traced steps", how=RECORD_TRACE)
-    operators = host_tree(run).frame.filter(is_operator())
-    sets: dict[tuple[str, ...], Spans] = {}
+    tree = host_tree(run)
+    operators = tree.frame.select(*THREAD, "start", "end").filter(pl.Series(tree.operators))
     calls, rows = _launch_starts(run), []
-    for step in steps:
-        for phase, time in step.phases.items():
-            inside = total(intersect(time, _operators(operators, step, phase, sets)))
-            rows.append(
-                (step.rank, phase, total(time), inside, total(time) - inside, _count(time, calls.get(step.rank)))
-            )
+    for phase, step, time in _times(steps):
+        inside = int(overlap_each(time, _operators(operators, step, phase)).sum())
+        rows.append((step.rank, phase, total(time), inside, total(time) - inside, _count(time, calls.get(step.rank))))
     sums = (
         table(rows, COLUMNS)
         .group_by("rank", "phase", maintain_order=True)
@@ -53,14 +53,19 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(sums, COLUMNS)
 
 
-def _operators(operators: pl.DataFrame, step: TracedStep, phase: str, sets: dict[tuple[str, ...], Spans]) -> Spans:
-    key = (str(step.rank), step.pid) if phase == "backward" else (str(step.rank), step.pid, step.thread)
-    if key not in sets:
-        own = (pl.col("rank") == step.rank) & (pl.col("pid") == step.pid)
-        if phase != "backward":
-            own &= pl.col("thread") == step.thread
-        sets[key] = union(spans(operators.filter(own)))
-    return sets[key]
+def _times(steps: tuple[TracedStep, ...]) -> Iterator[tuple[str, TracedStep, Spans]]:
+    """Each phase of each thread that holds steps, with one of its steps and the phase's time in all of them."""
+    for _, group in groupby(steps, key=lambda step: (step.rank, step.pid, step.thread)):
+        of_thread = tuple(group)
+        for phase in PHASES:
+            yield phase, of_thread[0], np.concatenate([step.phases[phase] for step in of_thread])
+
+
+def _operators(operators: pl.DataFrame, step: TracedStep, phase: str) -> Spans:
+    own = (pl.col("rank") == step.rank) & (pl.col("pid") == step.pid)
+    if phase != "backward":
+        own &= pl.col("thread") == step.thread
+    return union(spans(operators.filter(own)))
 
 
 def _launch_starts(run: Run) -> dict[int, np.typing.NDArray[np.int64]]:
@@ -74,7 +79,9 @@ def _launch_starts(run: Run) -> dict[int, np.typing.NDArray[np.int64]]:
     }
     if found.tree is None:
         return none
-    calls = found.tree.frame[np.unique(found.call[found.call >= 0])]
+    launched = np.zeros(found.tree.frame.height, dtype=np.bool_)
+    launched[found.call[found.call >= 0]] = True
+    calls = found.tree.frame.select("rank", "start").filter(pl.Series(launched))
     return none | {rank: np.sort(part["start"].to_numpy()) for rank, part in by_rank(calls).items()}
 
 
@@ -85,4 +92,4 @@ def _count(time: Spans, starts: np.typing.NDArray[np.int64] | None) -> int | Non
     return int((edges[:, 1] - edges[:, 0]).sum())
 
 
-ANALYSIS = host_work = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = host_work = Analysis(compute=compute, columns=COLUMNS, scope="rank")

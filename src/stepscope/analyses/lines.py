@@ -66,4 +66,4 @@ def _most(column: str) -> pl.Expr:
     return pl.col(column).drop_nulls().mode().sort().first().alias(column)
 
 
-ANALYSIS = lines = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = lines = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -53,7 +53,8 @@ def compute(run: Run) -> pl.DataFrame:
         for name, phase in zip(NAMES, PHASES, strict=True):
             host = part[phase].drop_nulls().to_numpy()
             cpu = _figures(host, int(part["duration"].sum()))
-            rows.append((rank, name, len(host), *cpu, *_figures(np.array(on_device.get(phase, [])), device_whole)))
+            known = on_device.get(phase, []) if len(host) or phase == "data_wait" else []
+            rows.append((rank, name, len(host), *cpu, *_figures(np.array(known), device_whole)))
     return table(rows, COLUMNS)
 
 
@@ -100,4 +101,4 @@ def _of_step(step: TracedStep, calls: np.typing.NDArray[np.int64], work: Spans) 
     return times
 
 
-ANALYSIS = phases = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = phases = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -6,9 +6,11 @@ that of the operator found by time, and disagree when it is that of another one.
 """
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._launches import launches
+from stepscope.analyses._host import CALLS, HostTree
+from stepscope.analyses._launches import Launches, launches
 from stepscope.analyses._tables import RANK, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -31,20 +33,18 @@ COLUMNS = (
     ),
 )
 
+Bools = npt.NDArray[np.bool_]
+
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows for ranks with device work. Raises MissingData without device work."""
     found = launches(run)
     agree, disagree = np.zeros(found.work.height, dtype=np.bool_), np.zeros(found.work.height, dtype=np.bool_)
     if found.tree is not None:
-        external = found.tree.frame["external_id"].fill_null(-1).to_numpy()
-        known = np.unique(external[~found.tree.frame["kind"].is_in(["runtime", "driver"]).to_numpy()])
-        of_call, of_operator = external[found.call], external[found.operator]
-        comparable = (found.operator >= 0) & (of_call > 0) & np.isin(of_call, known)
-        agree, disagree = comparable & (of_call == of_operator), comparable & (of_call != of_operator)
-    duration = pl.col("end") - pl.col("start")
-    frame = found.work.with_columns(
-        duration=duration,
+        agree, disagree = _compared(found, found.tree)
+    frame = found.work.select(
+        "rank",
+        duration=pl.col("end") - pl.col("start"),
         launched=pl.Series(found.call >= 0),
         owned=pl.Series(found.operator >= 0),
         agree=pl.Series(agree),
@@ -62,4 +62,19 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(sums.with_columns(unplaced_share=share).sort("rank"), COLUMNS)
 
 
-ANALYSIS = placement = Analysis(compute=compute, columns=COLUMNS)
+def _compared(found: Launches, tree: HostTree) -> tuple[Bools, Bools]:
+    """Which work has a launch with the external id of its operator, and which with that of another operator."""
+    external = tree.frame["external_id"].fill_null(0).to_numpy()
+    of_call, of_operator = external[found.call], external[found.operator]
+    comparable = (found.operator >= 0) & (of_call > 0)
+    agree, other = comparable & (of_call == of_operator), comparable & (of_call != of_operator)
+    if other.any():
+        asked = pl.DataFrame({"external_id": of_call, "rank": found.work["rank"]}).with_row_index("row")
+        operators = tree.frame.filter(~pl.col("kind").is_in(CALLS)).select("rank", "external_id")
+        known = asked.filter(pl.Series(other)).join(operators, on=["rank", "external_id"], how="semi")
+        other[:] = False
+        other[known["row"].to_numpy()] = True
+    return agree, other
+
+
+ANALYSIS = placement = Analysis(compute=compute, columns=COLUMNS, scope="rank")

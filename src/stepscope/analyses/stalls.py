@@ -59,4 +59,4 @@ def _row(group: StallGroup, table: pl.DataFrame) -> tuple[object, ...]:
     )
 
 
-ANALYSIS = stalls = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = stalls = Analysis(compute=compute, columns=COLUMNS, scope="rank")

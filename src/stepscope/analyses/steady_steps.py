@@ -2,7 +2,8 @@
 
 One row is a step, with the columns of `steps`. Warm-up steps are left out; of the others, steps that were traced or in
 which tracing was started or stopped are left out wherever the rank has any besides them. Long steps and steps with an
-evaluation stay in: they cost time. All steps of a run that is only a trace are traced, so all of them count.
+evaluation stay in: they cost time. All steps of a run that is only a trace are traced, so all of them count but empty
+ones: a profiler that stops marks the beginning of one more step, in which no operator runs.
 """
 
 import polars as pl
@@ -14,11 +15,12 @@ from stepscope.core.run import Analysis, Run
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and time. Raises MissingData if all steps were warm-up."""
-    warm = steps(run).filter(~pl.col("tags").list.contains("warm-up"))
+    left_out = pl.col("tags").list.contains("warm-up") | pl.col("tags").list.contains("empty")
+    warm = steps(run).filter(~left_out)
     if warm.is_empty():
         raise MissingData("steps after warm-up", how=f"train for more than {WARM_UP_STEPS} steps")
     disturbed = pl.col("tags").list.contains("traced") | pl.col("tags").list.contains("tracing")
     return warm.filter(~disturbed | disturbed.all().over("rank"))
 
 
-ANALYSIS = steady_steps = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = steady_steps = Analysis(compute=compute, columns=COLUMNS, scope="rank")

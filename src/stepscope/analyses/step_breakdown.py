@@ -9,7 +9,8 @@ length of the step exactly. All processes, streams and devices of a rank are tak
 Communication is gloo's host annotations, which span the transfer; NCCL's, which span only the launch, for the five
 collectives that the plugin knows; and kernels that carry the external id of one of these. A kernel without this link
 counts as kernel, so for the communication that costs time see `exposed_communication` in device_time.
-Runtime is runtime and driver calls. cpu_exec is operators and annotations. Shutting down a loader's workers is not
+Runtime is runtime and driver calls. What an accelerator does that records no kernels (MTIA) counts as kernel, and its
+requests to move memory as memcpy. cpu_exec is operators and annotations. Shutting down a loader's workers is not
 loading data, and counts as other where Python stacks tell it.
 """
 
@@ -17,11 +18,11 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._adjusted import adjusted_steps
-from stepscope.analyses._device import WORK
+from stepscope.analyses._device import ACCELERATOR, ACCELERATOR_COPY, WORK
 from stepscope.analyses._host import CALLS, OPERATIONS
-from stepscope.analyses._markers import data_waits, is_loader
+from stepscope.analyses._markers import data_waits, is_loader, named
 from stepscope.analyses._tables import RANK, by_rank, shaped
-from stepscope.core.intervals import Spans, intersect, overlap_each, spans, subtract, union
+from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -52,34 +53,48 @@ def _of_rank(run: Run, rank: int, steps: pl.DataFrame) -> pl.DataFrame:
     windows = spans(steps)
     causes = _causes(run, rank)
     rest, columns = union(windows), {}
+    left = overlap_each(windows, rest)
     for cause in CAUSES:
-        columns[cause] = overlap_each(windows, intersect(rest, causes[cause]))
         rest = subtract(rest, causes[cause])
-    columns["other"] = overlap_each(windows, rest)
+        before, left = left, overlap_each(windows, rest)
+        columns[cause] = before - left
+    columns["other"] = left
     assert np.array_equal(np.sum(list(columns.values()), axis=0), windows[:, 1] - windows[:, 0])
     return steps.select("rank", "step").with_columns(pl.Series(name, times) for name, times in columns.items())
 
 
 def _causes(run: Run, rank: int) -> dict[str, Spans]:
     of_rank = pl.col("rank") == rank
-    host = run.optional("host").filter(of_rank)
-    device = run.optional("device").filter(of_rank & pl.col("kind").is_in(WORK))
-    operations = host.filter(pl.col("kind").is_in(OPERATIONS) & ~pl.col("name").str.starts_with("ProfilerStep#"))
-    operations = operations.filter(~is_loader())
-    communicates = operations["name"].str.contains(COMMUNICATION)
-    linked = _linked(device, operations.filter(communicates)["external_id"])
-    kinds, edges = device["kind"], ("start", "end")
+    columns = ("rank", "kind", "start", "end", "external_id")
+    host = run.optional("host", *columns, "name").filter(of_rank)
+    device = _device(run, *columns, "correlation").filter(of_rank)
+    left_out = named(host["name"], pl.col("name").str.starts_with("ProfilerStep#") | is_loader())
+    operations = host["kind"].is_in(OPERATIONS) & ~left_out
+    communicates = operations & named(host["name"], pl.col("name").str.contains(COMMUNICATION))
+    linked = _linked(device, host["external_id"].filter(communicates))
+    host_times = host.select("start", "end")
+    kinds, device_times = device["kind"], device.select("start", "end")
     return {
-        "kernel": spans(device.filter((kinds == "kernel") & ~linked)),
-        "memcpy": spans(device.filter(kinds == "memcpy")),
-        "memset": spans(device.filter(kinds == "memset")),
-        "communication": spans(
-            pl.concat([part.select(edges) for part in (operations.filter(communicates), device.filter(linked))])
-        ),
-        "runtime": spans(host.filter(pl.col("kind").is_in(CALLS))),
+        "kernel": spans(device_times.filter((kinds == "kernel") & ~linked)),
+        "memcpy": spans(device_times.filter(kinds == "memcpy")),
+        "memset": spans(device_times.filter(kinds == "memset")),
+        "communication": spans(pl.concat([host_times.filter(communicates), device_times.filter(linked)])),
+        "runtime": spans(host_times.filter(host["kind"].is_in(CALLS))),
         "dataloader": spans(data_waits(run).filter(of_rank)),
-        "cpu_exec": spans(operations.filter(~communicates)),
+        "cpu_exec": spans(host_times.filter(operations & ~communicates)),
     }
+
+
+def _device(run: Run, *columns: str) -> pl.DataFrame:
+    """Work of devices, with that of accelerators that record no kernels as the kernels and copies it stands for."""
+    work = run.optional("device", *columns).filter(pl.col("kind").is_in((*WORK, ACCELERATOR)))
+    if not (work["kind"] == ACCELERATOR).any():
+        return work
+    names = run.where("device", pl.col("kind").is_in((*WORK, ACCELERATOR)), "name")["name"]
+    other = pl.col("kind") == ACCELERATOR
+    copies = pl.Series(names == ACCELERATOR_COPY)
+    kind = pl.when(other & copies).then(pl.lit("memcpy")).when(other).then(pl.lit("kernel")).otherwise("kind")
+    return work.with_columns(kind=kind)
 
 
 def _linked(device: pl.DataFrame, external_ids: pl.Series) -> pl.Series:
@@ -88,4 +103,4 @@ def _linked(device: pl.DataFrame, external_ids: pl.Series) -> pl.Series:
     return linked & (device["kind"] == "kernel") & device["external_id"].ne_missing(device["correlation"])
 
 
-ANALYSIS = step_breakdown = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = step_breakdown = Analysis(compute=compute, columns=COLUMNS, scope="rank")

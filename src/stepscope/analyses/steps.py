@@ -20,6 +20,8 @@ from stepscope.core.intervals import total
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
+_RECORD = f"{RECORD_STEPS}; in a trace they are marked by calling the profiler's step() after each"
+
 COLUMNS = (
     RANK,
     Column("step", pl.Int64, None, "number of the step"),
@@ -27,15 +29,16 @@ COLUMNS = (
     Column("end", pl.Int64, "ns", "end"),
     Column("duration", pl.Int64, "ns", "end - start"),
     Column("data_wait", pl.Int64, "ns", "waiting for the training loader; null: no loader was seen"),
-    Column("forward", pl.Int64, "ns", "from the batch to the start of backward"),
-    Column("backward", pl.Int64, "ns", "backward"),
-    Column("optimizer", pl.Int64, "ns", "the optimizer's step, without backward calls of a closure"),
+    Column("forward", pl.Int64, "ns", "from the batch to the start of backward; null: no step has a backward"),
+    Column("backward", pl.Int64, "ns", "backward; null as forward"),
+    Column("optimizer", pl.Int64, "ns", "the optimizer's step, without backward calls of a closure; null as forward"),
     Column("other", pl.Int64, "ns", "the rest"),
     Column("samples", pl.Int64, "count", "samples; null: not counted"),
     Column("micro_batches", pl.Int64, "count", "backward calls"),
     Column("clock", pl.String, None, "host or host-backward (probe), kineto (trace)"),
-    Column("tags", pl.List(pl.String), None, "warm-up, traced, tracing, long, evaluation, epoch-start, …"),
+    Column("tags", pl.List(pl.String), None, "warm-up, traced, tracing, long, empty, evaluation, epoch-start, …"),
 )
+MODEL = ("forward", "backward", "optimizer")
 # Allocators, caches and lazy initialisation settle in the first steps.
 WARM_UP_STEPS = 3
 # Far above the spread of steps that do the same work, far below a checkpoint or a validation of a real job.
@@ -46,21 +49,30 @@ def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and time. Raises MissingData if neither the probe nor a trace shows a step."""
     recorded = run.optional("steps").with_columns(duration=pl.col("end") - pl.col("start"))
     seen = set(recorded["rank"].to_list())
-    derived = table((_row(step) for step in traced_steps(run) if step.rank not in seen), COLUMNS)
+    derived = _derived([step for step in traced_steps(run) if step.rank not in seen])
     steps = pl.concat([shaped(recorded, COLUMNS), derived]).sort("rank", "start", "step")
     if steps.is_empty():
-        raise MissingData("training steps", how=RECORD_STEPS)
+        raise MissingData("training steps", how=_RECORD)
     parts = pl.col("data_wait").fill_null(0) + pl.sum_horizontal(*PHASES[1:])
     assert steps.select((parts == pl.col("duration")).all()).item()
     return _tagged(steps)
 
 
-def _row(step: TracedStep) -> tuple[object, ...]:
+def _derived(traced: list[TracedStep]) -> pl.DataFrame:
+    """Steps of ranks that only a trace shows. Without any backward or optimizer nothing tells where forward ends."""
+    busy = {step.rank for step in traced if step.operators}
+    rows = table((_row(step, step.rank in busy and not step.operators) for step in traced), COLUMNS)
+    trains = (pl.col("backward", "optimizer").sum() > 0).over("rank")
+    return rows.with_columns(pl.when(pl.any_horizontal(trains)).then(pl.col(MODEL)))
+
+
+def _row(step: TracedStep, is_empty: bool) -> tuple[object, ...]:
     times = {phase: total(step.phases[phase]) for phase in PHASES}
     waited = times["data_wait"] if step.has_loader else None
     rest = tuple(times[phase] for phase in PHASES[1:])
     span = (step.start, step.end, step.end - step.start)
-    return (step.rank, step.step, *span, waited, *rest, None, step.backwards, "kineto", ["traced"])
+    tags = ["traced", "empty"] if is_empty else ["traced"]
+    return (step.rank, step.step, *span, waited, *rest, None, step.backwards, "kineto", tags)
 
 
 def _tagged(steps: pl.DataFrame) -> pl.DataFrame:
@@ -84,4 +96,4 @@ def _has(tag: str) -> pl.Expr:
     return pl.col("tags").list.contains(tag).fill_null(False)
 
 
-ANALYSIS = steps = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = steps = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -55,4 +55,4 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort("rank"), COLUMNS)
 
 
-ANALYSIS = timer = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = timer = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -63,4 +63,4 @@ def _medians(run: Run) -> pl.DataFrame:
     )
 
 
-ANALYSIS = tracing_cost = Analysis(compute=compute, columns=COLUMNS)
+ANALYSIS = tracing_cost = Analysis(compute=compute, columns=COLUMNS, scope="rank")

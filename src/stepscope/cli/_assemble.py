@@ -9,7 +9,7 @@ from stepscope.analyses.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.report import Section
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain, stack
 from stepscope.diagnose import diagnose
 from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes, Unchecked
 
@@ -27,6 +27,7 @@ def assemble(run: Run) -> Report:
         run=_facts(run),
         verdict=diagnosis.verdict,
         findings=tuple(diagnosis.findings),
+        checked=diagnosis.checked,
         unchecked=tuple(Unchecked(rule=u.rule, missing=u.missing, how=u.how) for u in diagnosis.unchecked),
         skipped=tuple(Skipped(**row) for row in run.optional("skipped").iter_rows(named=True)),
         parts=tuple(_part(name, section, run) for name, section in sections),
@@ -64,19 +65,33 @@ def _part(name: str, section: Section, run: Run) -> Part:
 
 def _facts(run: Run) -> RunFacts:
     processes = run.optional("processes")
-    ranks: set[int] = set()
-    for table in ("processes", "steps", "host", "device"):
-        ranks.update(run.optional(table)["rank"].drop_nulls().unique())
     frameworks = processes["framework"].drop_nulls().unique(maintain_order=True)
     return RunFacts(
         path=run.path,
         command=_command(run),
         framework=frameworks[0] if len(frameworks) else None,
-        ranks=tuple(sorted(ranks)),
+        ranks=_all_ranks(run),
         devices=_devices(run),
         steps=_step_count(run),
         step_ns=step_times(run),
     )
+
+
+def _all_ranks(run: Run) -> tuple[int, ...]:
+    ranks = run.per_rank(_ranks, chain)
+    return tuple(sorted(set(ranks)))
+
+
+def _ranks(run: Run) -> tuple[int, ...]:
+    """The ranks of which there is anything."""
+    found: set[int] = set()
+    for table in ("processes", "steps", "host", "device"):
+        found.update(run.optional(table, "rank")["rank"].drop_nulls().unique())
+    return tuple(sorted(found))
+
+
+def _used_devices(run: Run) -> pl.DataFrame:
+    return run.optional("device", "rank", "device").unique()
 
 
 def _command(run: Run) -> tuple[str, ...] | None:
@@ -94,7 +109,7 @@ def _command(run: Run) -> tuple[str, ...] | None:
 def _devices(run: Run) -> tuple[Device, ...]:
     """Devices that the run names or that did work."""
     named = run.optional("devices").select("rank", "device", "name")
-    used = run.optional("device").select("rank", "device").unique().join(named, on=["rank", "device"], how="anti")
+    used = run.per_rank(_used_devices, stack).join(named, on=["rank", "device"], how="anti")
     both = pl.concat([named, used.with_columns(pl.lit(None, dtype=pl.String).alias("name"))])
     rows = both.drop_nulls("device").with_columns(pl.col("rank").fill_null(0)).unique().sort("rank", "device")
     return tuple(Device(**row) for row in rows.iter_rows(named=True))

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from stepscope.core.report import Text, Value
+from stepscope.native import COMPILED
 from stepscope.observe.cores import effective_cores
+from stepscope.store.cache import VARIABLE, user_cache
+from stepscope.store.kept import limit
 
 __all__ = ["CHECKS", "Check"]
 
@@ -156,6 +159,36 @@ def _folder() -> Check:
     return Check(name=name, state="yes", found=found)
 
 
+def _scanner() -> Check:
+    return _compiled("compiled reader of traces", COMPILED, "large traces are read more than ten times slower")
+
+
+def _hooks() -> Check:
+    from stepscope.collect.fields import kind
+
+    return _compiled("compiled hooks of the step clock", kind() == "compiled", "a step costs several times as much")
+
+
+def _compiled(name: str, built: bool, without: str) -> Check:
+    if built:
+        return Check(name=name, state="yes", found=Text("built"))
+    how = "install g++ or clang, then: pip install --force-reinstall --no-deps --no-binary stepscope stepscope"
+    return Check(name=name, state="partly", found=Text(f"not built: {without}"), how=how)
+
+
+def _cache() -> Check:
+    name = "cache of parsed traces"
+    cache = user_cache()
+    if cache is None:
+        how = f"export {VARIABLE}=/a/folder/you/may/write; without it, traces are parsed each time"
+        return Check(name=name, state="no", found=Text("no home folder"), how=how)
+    shown = _safe(str(cache.folder))
+    if not cache.is_writable():
+        how = f"export {VARIABLE}=/a/folder/you/may/write; without it, traces are parsed each time"
+        return Check(name=name, state="no", found=Text(f"{shown} cannot be written"), how=how)
+    return Check(name=name, state="yes", found=Text(f"{shown}, at most {{}}", (Value(limit(cache), "bytes"),)))
+
+
 def _number(path: str) -> int | None:
     try:
         return int(Path(path).read_text())
@@ -176,5 +209,17 @@ def _safe(words: str) -> str:
     return words.replace("{", "{{").replace("}", "}}")
 
 
-CHECKS: tuple[Callable[[], Check], ...] = (_python, _gpu, _nvml, _cores, _shared_memory, _folder, _ptrace, _perf)
+CHECKS: tuple[Callable[[], Check], ...] = (
+    _python,
+    _gpu,
+    _nvml,
+    _cores,
+    _shared_memory,
+    _folder,
+    _scanner,
+    _hooks,
+    _cache,
+    _ptrace,
+    _perf,
+)
 """All checks, in the order in which they matter for a recording."""

@@ -32,6 +32,8 @@ def run_folder(out: str | None, command: Sequence[str]) -> str:
 
 
 def _check(out: str) -> None:
+    if not out:
+        raise BadInput("--out", "names no folder", next_step="name a folder that does not exist yet")
     if os.path.lexists(out) and not os.path.isdir(out):
         raise BadInput("--out", f"{out} is a file", next_step="name a folder that does not exist yet")
     try:

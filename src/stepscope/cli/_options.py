@@ -18,6 +18,7 @@ ACTIVITIES = ("cpu", "cuda")
 DEFAULT_LINES_HZ = 50
 """Samples a second of the line: one of 10 % of the time is found within seconds; 44 µs each, 0.2 % of a core."""
 
+_MEANT = {"gpu": "cuda"}  # what no likeness of letters finds
 _MOST_LINES_HZ = 200  # above it the sampler itself takes more than a per cent of a core
 _SCHEDULE = {"skip_first": 0, "wait": 10, "warmup": 1, "active": 3, "repeat": 1}
 _TRACE_SECONDS = 10  # a window is cut when it lasts longer than this
@@ -129,7 +130,8 @@ def _lines(words: str | None) -> int:
 def _close(word: str, known: tuple[str, ...]) -> str:
     from difflib import get_close_matches  # only for a mistake: the job should not wait for it
 
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
+    meant = _MEANT.get(word, word)
+    close = get_close_matches(meant, known, n=1, cutoff=0.5)
     return f", did you mean {close[0]}?" if close else ""
 
 

@@ -1,19 +1,42 @@
-"""Where the output of a command goes: standard output, or a file that is written whole or not at all."""
+"""Where the output of a command goes: standard output, or a file, here or elsewhere, written whole or not at all."""
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from stepscope.core.errors import BadInput
+from stepscope.core.places import AnyPath, place
 
-__all__ = ["format_for", "write_bytes", "write_text"]
+__all__ = ["check_output", "format_for", "write_bytes", "write_text"]
+
+
+_PROMISING = frozenset(
+    (".csv", ".docx", ".htm", ".html", ".json", ".markdown", ".md", ".parquet", ".pdf", ".png", ".svg", ".xlsx", ".xml")
+)
+"""Endings of file names that promise a format."""
 
 
 def format_for(given: str | None, output: str | None, suffixes: dict[str, str], default: str) -> str:
     """The format asked for, else the one that the suffix of the output file means, else the default."""
     if given:
         return given
+    suffix = Path(output).suffix.lower() if output else ""
+    if suffix in _PROMISING - {*suffixes}:
+        known = ", ".join(sorted({*suffixes.values(), default}))
+        raise BadInput(output, f"{suffix} is none of the formats", next_step=f"choose one with --format: {known}")
     return suffixes.get(Path(output).suffix.lower(), default) if output else default
+
+
+def check_output(output: str | None) -> None:
+    """Raise BadInput for an output that cannot be written, before the work for it is done."""
+    if output is None or output == "-":
+        return
+    target = place(output)
+    if isinstance(target, Path):
+        _check_folder(target)
+    else:
+        target.check_writable()
 
 
 def write_text(text: str, output: str | None) -> None:
@@ -31,9 +54,23 @@ def write_bytes(data: bytes, output: str | None) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    path = Path(output)
+    target = place(output)
+    if isinstance(target, Path):
+        _write_here(data, target)
+        return
+    try:
+        target.write_bytes(data)
+    except BadInput as error:
+        raise _kept(data, target, error) from error
+
+
+def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
-        raise BadInput(output, f"there is no folder {path.parent}", next_step=f"mkdir -p {path.parent}")
+        raise BadInput(path, f"there is no folder {path.parent}", next_step=f"mkdir -p {path.parent}")
+
+
+def _write_here(data: bytes, path: Path) -> None:
+    _check_folder(path)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if path.exists() and not path.is_file():
@@ -42,7 +79,17 @@ def write_bytes(data: bytes, output: str | None) -> None:
         unfinished.write_bytes(data)
         unfinished.replace(path)
     except OSError as error:
+        raise BadInput(path, f"cannot be written: {error.strerror}", next_step="choose another file with -o") from error
+    finally:
         unfinished.unlink(missing_ok=True)
-        raise BadInput(
-            output, f"cannot be written: {error.strerror}", next_step="choose another file with -o"
-        ) from error
+
+
+def _kept(data: bytes, target: AnyPath, error: BadInput) -> BadInput:
+    """The error of an upload, with the place of a copy on this machine: the analysis need not be done again."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="stepscope-", suffix=f"-{target.name}")
+        with open(descriptor, "wb") as file:
+            file.write(data)
+    except OSError:
+        return error
+    return BadInput(target, f"not written: {error.why}", next_step=f"A copy is kept in {name}\n{error.next_step}")

@@ -26,8 +26,19 @@ def checked_name(group: Group[Any], name: str, listing: str) -> str:
     if wanted in names:
         return wanted
     kind = {"analyses": "analysis", "rules": "rule"}.get(group.package, group.package)
-    hint = nearest(name, names)
+    hint = _of_the_other_kind(group, wanted) or nearest(name, names)
     raise BadInput(name, f"there is no such {kind}", next_step=f"{hint} `{listing}` lists them all".strip())
+
+
+def _of_the_other_kind(group: Group[Any], name: str) -> str:
+    """The command to use if a rule is asked for as an analysis, or the other way round."""
+    from stepscope.core.plugins import Group
+
+    if group.package == "analyses" and name in Group("rules", object).names():
+        return f"it is a rule: `stepscope explain {name}`."
+    if group.package == "rules" and name in Group("analyses", object).names():
+        return f"it is an analysis: `stepscope show {name.replace('-', '_')} PATH`."
+    return ""
 
 
 def completion_of(group: Callable[[], Group[Any]], *, dashes: bool) -> Callable[..., list[CompletionItem]]:

@@ -1,16 +1,25 @@
-"""How far a running job is, read from the tail of the records that its probe appends. Standard library only."""
+"""How far things are: a running job, read from the tail of the records that its probe appends, and reading of files.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import struct
 import sys
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from stepscope.render.format import progress
+from stepscope.render.format import counted, progress, reading
 
-__all__ = ["Pace", "Reporter", "read_pace"]
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Pace", "Reading", "Reporter", "read_pace"]
 
 _HEADER = struct.Struct("<16sII16xq")  # magic, header size, record size, number of records
 _MAGIC = b"STEPSCOPE-STEPS1"
@@ -18,6 +27,8 @@ _FIELDS = struct.Struct("<qqqq")  # step, start, end, data_wait: the fields of a
 _RECENT = 50  # steps that the pace is of: enough to smooth, few enough to follow a change
 _LINES_AT = (5.0, 15.0, 30.0, 60.0)  # seconds after the start; then one a minute
 _THEN_EVERY = 60.0
+_PATIENCE = 0.7  # seconds that pass without a word while files are read
+_REFRESH = 0.2  # seconds between two changes of a line
 _CLEAR_LINE = "\r\x1b[K"  # wipes a progress bar that the job has left without an end of line
 
 
@@ -94,3 +105,42 @@ class Reporter:
         if self._written < len(_LINES_AT):
             return _LINES_AT[self._written]
         return _LINES_AT[-1] + _THEN_EVERY * (self._written - len(_LINES_AT) + 1)
+
+
+class Reading:
+    """A line on stderr about the files being read, which is gone at the end; none where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._next = self._began + _PATIENCE if sys.stderr.isatty() else math.inf
+        self._shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._shown:
+            sys.stderr.write(_CLEAR_LINE)
+            sys.stderr.flush()
+
+    def file(self, size: int, whole: int, events: int) -> None:
+        """Bytes of a trace that were read, its bytes in all, and events found so far."""
+        self._show(counted(events, "event"), size, whole)
+
+    def ranks(self, done: int, ranks: int, size: int, whole: int) -> None:
+        """Ranks that were opened, of how many; their bytes, of how many."""
+        self._show(f"{done} of {counted(ranks, 'rank')}", size, whole)
+
+    def bytes(self, name: str, size: int, whole: int) -> None:
+        """Bytes of a trace that were copied, and its bytes in all."""
+        self._show(name, size, whole)
+
+    def _show(self, what: str, size: int, whole: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _REFRESH
+        self._shown = True
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(_CLEAR_LINE + f"reading {reading(what, size, whole, now - self._began)}"[:width])
+        sys.stderr.flush()

@@ -1,10 +1,16 @@
 """Entry point: finds the command that was asked for, imports that one only, and turns errors into messages.
 
-Exit codes: 0 fine, 2 the user can mend it, otherwise (`run` only) what the job ended with.
+Exit codes: 0 fine, 2 the user can mend it, 130 stopped by Ctrl-C, 141 nobody reads the output any more (what a shell
+gives for SIGINT and SIGPIPE), otherwise (`run` only) what the job ended with.
 """
 
+import errno
 import importlib
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +18,7 @@ from typing import IO, Any
 import click
 
 from stepscope import __version__
+from stepscope.core import background
 from stepscope.core.errors import StepscopeError
 from stepscope.render.format import plain
 
@@ -26,6 +33,9 @@ Examples:
 """
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 class Failure(click.ClickException):
     """Something the user can mend."""
 
@@ -37,8 +47,54 @@ class Failure(click.ClickException):
             click.echo(("stepscope: " if number == 0 else "  ") + plain(line, limit=1000), file=file or sys.stderr)
 
 
+@contextmanager
+def _quiet_without_reader() -> Iterator[None]:
+    """End without a word once nobody reads the output: click and rich would exit with 1, as after a failure."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as gone:
+        _drop_output()
+        raise click.exceptions.Exit(128 + signal.SIGPIPE) from gone
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _drop_output()
+        raise Failure(f"standard output cannot be written: {error.strerror}\nwrite to another disk") from error
+
+
+@contextmanager
+def _in_our_words(ctx: click.Context | None) -> Iterator[None]:
+    """Tell a wrong option or argument as every other mistake: what, where, and the next command.
+
+    `ctx` is that of the group once a command has been chosen: not every error of click names it.
+    """
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        chosen = f" {ctx.invoked_subcommand}" if ctx and ctx.invoked_subcommand else ""
+        command = error.ctx.command_path if error.ctx else f"stepscope{chosen}"
+        what = " ".join(error.format_message().split()).removesuffix(".")
+        what = what.replace("a valid integer range", "a whole number").replace("x>=", "from ")
+        where = command.removeprefix("stepscope").strip()
+        told = f"{where}: " * bool(where) + what[:1].lower() + what[1:]
+        raise Failure(f"{told}\n`{command} --help` says how, with examples") from error
+
+
+def _drop_output() -> None:
+    """What is still in a buffer of the standard output goes nowhere when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 class Commands(click.Group):
     """Every module of this package that has no underscore and is not this one."""
+
+    def make_context(self, *words: Any, **more: Any) -> click.Context:
+        """As click does; `--help` and `--version` are printed meanwhile."""
+        with _quiet_without_reader(), _in_our_words(None):
+            return super().make_context(*words, **more)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, sorted, without importing them."""
@@ -70,9 +126,13 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what the user can mend becomes a message."""
         try:
-            return super().invoke(ctx)
+            with background.awaited(), _quiet_without_reader(), _in_our_words(ctx):
+                return super().invoke(ctx)
         except StepscopeError as error:
             raise Failure(str(error)) from error
+        except KeyboardInterrupt as stopped:
+            click.echo("stepscope: stopped", err=True)
+            raise click.exceptions.Exit(128 + signal.SIGINT) from stopped
 
 
 def nearest(name: str, names: list[str]) -> str:
@@ -86,10 +146,12 @@ def nearest(name: str, names: list[str]) -> str:
 
 def main() -> None:
     """Run the command line and exit."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, closed before the start by `>&-`
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # an ASCII terminal must not end a report with a traceback
-    COMMANDS.main(prog_name="stepscope")  # click itself ends quietly when the reader of a pipe has gone
+    COMMANDS.main(prog_name="stepscope")
 
 
 COMMANDS = Commands(

@@ -2,10 +2,12 @@
 
 import io
 import sys
+from typing import Any
 
 import click
 
-from stepscope.cli._output import format_for, write_text
+from stepscope.cli._opening import Opening, open_for, opening
+from stepscope.cli._output import check_output, format_for, write_text
 from stepscope.core.errors import BadInput
 
 __all__ = ["COMMAND"]
@@ -17,24 +19,31 @@ Examples:
   stepscope report stepscope-runs/train-20260401-120000
   stepscope report trace.json.gz
   stepscope report folder-of-ranks/ --format html -o report.html
+  stepscope report "traces/*.json.gz" --workers 8
+  stepscope report /shared/traces --dask tcp://scheduler:8786
+  stepscope report s3://bucket/run-7 -o s3://bucket/run-7/report.html
   stepscope report trace.json --format json | python -m json.tool
 """
 
 
 @click.command("report", epilog=_EXAMPLES, short_help="Say what limits a recorded run and what would mend it.")
-@click.argument("path", type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
 @click.option("--format", "form", type=click.Choice(_FORMATS), help="[default: text, or what FILE ends in]")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
 @click.option("--summary", is_flag=True, help="Only the first screen: verdict, step, top findings (text).")
-def COMMAND(path: str, form: str | None, output: str | None, summary: bool) -> None:
-    """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz) or a folder of ranks."""
+@opening
+def COMMAND(paths: tuple[str, ...], form: str | None, output: str | None, summary: bool, **words: Any) -> None:
+    """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz), a folder of ranks, or a pattern in quotes.
+
+    Several PATHs are the ranks of one job. PATH and FILE may be URLs: s3://, gs://, abfs://; PATH also https://.
+    """
     form = format_for(form, output, _SUFFIXES, "text")
     if summary and form != "text":
         raise BadInput("--summary", f"is for text, not for {form}", next_step="leave out --summary")
+    check_output(output)
     from stepscope.cli._assemble import assemble
-    from stepscope.store import open_run
 
-    report = assemble(open_run(path))
+    report = assemble(open_for(assemble, paths, Opening(**words)))
     match form:
         case "json":
             from stepscope.render.json import dumps, report_document

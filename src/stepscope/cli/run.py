@@ -17,7 +17,7 @@ import click
 
 from stepscope.cli._folder import run_folder
 from stepscope.cli._options import RunOptions, recording
-from stepscope.collect.launch import NOT_FOUND, Exit, launch, leave, resolve
+from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Exit, launch, leave, resolve
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
 from stepscope.render.format import plain
@@ -78,14 +78,21 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 )  # fmt: skip
 @click.option("--no-report", is_flag=True, help="Record only; do not analyse at the end.")
 @click.option("--quiet", is_flag=True, help="Print nothing but what went wrong.")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=False, shell_complete=_complete_file)
+@click.argument(
+    "command",
+    metavar="[--] COMMAND [ARGS]...",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    required=False,
+    shell_complete=_complete_file,
+)
 def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: bool, quiet: bool, **words: Any) -> None:
     """Run COMMAND as it is, with the step clock in it, and say what limits it.
 
     The job's output, exit code and signals are its own; stepscope writes to stderr only.
     """
     if not command:
-        raise BadInput("stepscope run", "no command to run", next_step="stepscope run -- python train.py")
+        raise BadInput("run", "no command to run", next_step="stepscope run -- python train.py")
     if quiet and progress == "lines":
         raise BadInput(
             "--quiet", "cannot be given together with --progress lines", next_step="leave out one of the two"
@@ -94,13 +101,29 @@ def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: boo
     options = recording(RunOptions(**words))
     to_run = list(command) if exact and os.access(command[0], os.X_OK) else resolve(command)
     if shutil.which(to_run[0], os.F_OK) is None:
-        _say(f"{to_run[0]}: command not found")
-        sys.exit(NOT_FOUND)
+        sys.exit(_refuse(to_run[0]))
     folder = run_folder(out, to_run)
     show = not quiet and (progress == "lines" or (progress == "auto" and sys.stderr.isatty()))
     end = launch(to_run, folder, options, _ticker(folder, show), asdict(effective_cores()))
-    _close(end, folder, report=not (no_report or quiet), quiet=quiet)
+    try:
+        _close(end, folder, report=not (no_report or quiet), quiet=quiet)
+    except BrokenPipeError:  # nobody reads what we say: the exit code is the job's all the same
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     leave(end)
+
+
+def _refuse(program: str) -> int:
+    """Say why there is nothing to run, and return what a shell exits with."""
+    if not os.path.isdir(program):
+        _say(f"{program}: command not found")
+        return NOT_FOUND
+    _say(f"{program}: is a folder, not a command")
+    if os.path.exists(os.path.join(program, "run.json")):
+        click.echo(f"  stepscope report {_quoted(program)}", err=True)
+    else:
+        script = os.path.join(os.path.normpath(program), "TRAIN.py")
+        click.echo(f"  stepscope run -- python {_quoted(script)}", err=True)
+    return NOT_EXECUTABLE
 
 
 def _ticker(folder: str, show: bool) -> Callable[[int], None]:
@@ -128,6 +151,8 @@ def _close(end: Exit, folder: str, *, report: bool, quiet: bool) -> None:
     """Say what limits the job, what was not recorded and what to do next."""
     if end.not_started:
         _say(end.not_started)
+        if end.code == NOT_EXECUTABLE:
+            click.echo("  chmod +x it, or name the program that runs it: stepscope run -- bash FILE", err=True)
         return
     if end.recorded and report:
         _analyse(folder)

@@ -1,25 +1,37 @@
-"""`stepscope show`: the table of one analysis, for reading and for other programs."""
+"""`stepscope show`: the table of one analysis, or one as it was recorded, for reading and for other programs."""
 
 from __future__ import annotations
 
 import io
+import os
+import shlex
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli._output import format_for, write_bytes, write_text
+from stepscope.cli._between import began, between
+from stepscope.cli._opening import Opening, open_for, opening
+from stepscope.cli._output import check_output, format_for, write_bytes, write_text
 from stepscope.cli._plugins import checked_name, completion_of, first_line
-from stepscope.core.errors import BadInput
+from stepscope.cli._selection import selection
+from stepscope.core.errors import BadInput, MissingData
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
     from stepscope.core.plugins import Group
-    from stepscope.core.run import Analysis
+    from stepscope.core.report import Table
+    from stepscope.core.run import Analysis, Run
+    from stepscope.core.schema import Column
 
 __all__ = ["COMMAND"]
 
+_READ = ("table", "markdown")  # by people
 _FORMATS = ("table", "json", "csv", "markdown", "parquet")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".parquet": "parquet"}
 _ROWS = 200  # rows of a table for reading: more are for a program, and every other format has them all
@@ -29,7 +41,13 @@ Examples:
   stepscope show --list
   stepscope show steps stepscope-runs/train-20260401-120000
   stepscope show device_time trace.json.gz --format json
+  stepscope show modules trace.json.gz --columns module,pass,calls,host_total,device_total
+  stepscope show modules trace.json.gz --where depth=1 --where "device_self>1ms" --sort device_total --rows 10
+  stepscope show module_operators trace.json.gz --where "module=*.Linear_3" --where pass=backward
+  stepscope show memory_operators trace.json.gz --between 1.2s 1.5s
   stepscope show operators trace.json.gz -o operators.parquet
+  stepscope show steps gs://bucket/traces/rank_0.json.gz
+  stepscope show steps "traces/*.json.gz" --workers 8 -o steps.parquet
 """
 
 
@@ -42,46 +60,143 @@ def _analyses() -> Group[Analysis]:
 
 @click.command("show", epilog=_EXAMPLES, short_help="Print the table of one analysis.")
 @click.argument("analysis", required=False, shell_complete=completion_of(_analyses, dashes=False))
-@click.argument("path", required=False, type=click.Path())
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option("--list", "listing", is_flag=True, help="List the analyses.")
 @click.option("--format", "form", type=click.Choice(_FORMATS), help="[default: table, or what FILE ends in]")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
-@click.option("--rows", type=click.IntRange(min=0), help="At most so many rows; 0: all [default: 200 of a table].")
+@click.option(
+    "--rows", metavar="N", type=click.IntRange(min=0), help="Print at most this many rows; 0: all [default: 200]."
+)
+@click.option(
+    "--where",
+    metavar="CONDITION",
+    multiple=True,
+    help="Only rows with COLUMN=PATTERN (* stands for anything), or a number: 'device_self>1ms'; may be repeated.",
+)
+@click.option("--sort", metavar="COLUMN", help="Sort: numbers largest first, names from A; or COLUMN:asc, COLUMN:desc.")
+@click.option("--columns", "shown", metavar="NAMES", help="Only these columns, separated by commas.")
+@click.option(
+    "--between",
+    "span",
+    metavar="FROM TO",
+    nargs=2,
+    help="Only what overlaps a range of time, such as 350ms 1.2s after the first event.",
+)
+@opening
 def COMMAND(
-    analysis: str | None, path: str | None, listing: bool, form: str | None, output: str | None, rows: int | None
+    analysis: str | None,
+    paths: tuple[str, ...],
+    listing: bool,
+    form: str | None,
+    output: str | None,
+    rows: int | None,
+    where: tuple[str, ...],
+    sort: str | None,
+    shown: str | None,
+    span: tuple[str, str] | None,
+    **words: Any,
 ) -> None:
-    """Print ANALYSIS of PATH: a run directory, a PyTorch trace or a folder of ranks.
+    """Print ANALYSIS of PATH: a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
-    Tables and Markdown are for reading; JSON, CSV and Parquet hold times in whole nanoseconds.
+    ANALYSIS may also be a table as it was recorded, such as loaders or device: --list names all. Tables and Markdown
+    are for reading; JSON, CSV and Parquet hold times in whole nanoseconds.
     """
     if listing:
         _print_list()
         return
-    if analysis is None or path is None:
-        lacking = "no analysis was named" if analysis is None else "no run was named"
-        raise BadInput(
-            "stepscope show", lacking, next_step=f"stepscope show ANALYSIS PATH; `{_LIST}` lists the analyses"
-        )
+    if analysis is None or not paths:
+        raise _lacking(analysis)
     form = format_for(form, output, _SUFFIXES, "table")
     if form == "parquet" and output in (None, "-") and sys.stdout.isatty():
         raise BadInput("--format parquet", "a terminal cannot show it", next_step="add -o FILE.parquet")
+    check_output(output)
+    _check_order(_analyses(), analysis, paths[0])
+    name, columns, compute = _chosen(analysis)
+    selected = selection(name, columns, where=where, sort=sort, show=shown)
+    if form == "table":
+        Thread(target=_import_console, daemon=True).start()  # while another core reads
+    run = open_for(compute, paths, Opening(**words))
+    whole = _within(run, span, compute) if span else compute(run)
+    frame = selected.of(whole)
+    _write(name, selected.columns, frame, form, output, rows, began(run) if form in _READ else None)
+    if frame.is_empty() and form == "table":
+        _say_why_empty(whole.height)
+    _say_what_is_lost(run, paths)
+
+
+def _within(run: Run, span: tuple[str, str], compute: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:
+    """What `compute` gives of a range of time; what it lacks there may be elsewhere in the run."""
+    try:
+        return compute(between(run, span))
+    except MissingData as missing:
+        lacking = f"{missing.what} between {span[0]} and {span[1]}"
+        raise MissingData(lacking, how="widen the range, or leave --between out") from None
+
+
+def _say_what_is_lost(run: Run, paths: tuple[str, ...]) -> None:
+    skipped = run.optional("skipped")
+    if skipped.is_empty():
+        return
+    from stepscope.render.format import counted
+    from stepscope.sections.summary import NO_TRACE
+
+    lost = int(skipped.filter(~skipped["reason"].str.contains(NO_TRACE))["count"].sum())
+    if lost:
+        command = f"stepscope show skipped {shlex.join(paths)}"
+        click.echo(f"left out of the input or mended: {counted(lost, 'case')}, see `{command}`", err=True)
+
+
+def _import_console() -> None:
+    import stepscope.render.tables
+    import stepscope.render.terminal  # noqa: F401
+
+
+def _lacking(analysis: str | None) -> BadInput:
+    nameless = analysis is None or os.path.exists(analysis)
+    lacking = "no analysis was named" if nameless else "no run was named"
+    return BadInput("show", lacking, next_step=f"stepscope show ANALYSIS PATH; `{_LIST}` lists the analyses")
+
+
+def _chosen(asked: str) -> tuple[str, tuple[Column, ...], Callable[[Run], pl.DataFrame]]:
+    """Name, columns and maker of a table: that of an analysis, or else one of those that importers fill."""
+    from stepscope.core.schema import TABLES
+
     group = _analyses()
-    name = checked_name(group, analysis, _LIST)
-    from stepscope.store import open_run
+    recorded = asked.replace("-", "_")
+    if recorded in TABLES and recorded.replace("_", "-") not in group.names():
+        return recorded, TABLES[recorded], partial(_recorded, table=recorded)
+    name = checked_name(group, asked, _LIST)
+    return name.replace("-", "_"), group.get(name).columns, group.get(name)
 
-    chosen = group.get(name)
-    frame = chosen(open_run(path))
-    _write(name.replace("-", "_"), chosen, frame, form, output, rows)
+
+def _recorded(run: Run, *, table: str) -> pl.DataFrame:
+    return run.optional(table)
 
 
-def _write(name: str, analysis: Analysis, frame: pl.DataFrame, form: str, output: str | None, rows: int | None) -> None:
-    limit = rows if rows is not None else _ROWS if form in ("table", "markdown") else 0
+def _check_order(group: Group[Analysis], analysis: str, path: str) -> None:
+    """Raise BadInput if PATH stands first and ANALYSIS second."""
+    names = group.names()
+    if path.replace("_", "-") in names and analysis.replace("_", "-") not in names and not os.path.exists(path):
+        command = f"stepscope show {path.replace('-', '_')} {shlex.quote(analysis)}"
+        raise BadInput(analysis, "there is no such analysis", next_step=f"the analysis comes first: `{command}`")
+
+
+def _write(
+    name: str,
+    columns: tuple[Column, ...],
+    frame: pl.DataFrame,
+    form: str,
+    output: str | None,
+    rows: int | None,
+    start: int | None,
+) -> None:
+    limit = rows if rows is not None else _ROWS if form in _READ else 0
     shown = frame.head(limit) if limit else frame
     match form:
         case "json":
             from stepscope.render.json import dumps, frame_document
 
-            write_text(dumps(frame_document(name, analysis.columns, shown)), output)
+            write_text(dumps(frame_document(name, columns, shown)), output)
         case "parquet":
             buffer = io.BytesIO()
             shown.write_parquet(buffer)
@@ -95,31 +210,43 @@ def _write(name: str, analysis: Analysis, frame: pl.DataFrame, form: str, output
             from stepscope.render.frames import frame_table
             from stepscope.render.markdown import table_markdown
 
-            write_text(table_markdown(frame_table(analysis.columns, shown)), output)
+            write_text(table_markdown(frame_table(columns, shown, began=start)), output)
         case _:
-            _write_table(analysis, shown, output, hidden=frame.height - shown.height)
+            from stepscope.render.frames import frame_table
+
+            _write_table(frame_table(columns, shown, tree=True, began=start), output, frame.height - shown.height)
 
 
-def _write_table(analysis: Analysis, frame: pl.DataFrame, output: str | None, *, hidden: int) -> None:
+def _write_table(table: Table, output: str | None, hidden: int) -> None:
     from stepscope.render.format import counted
-    from stepscope.render.frames import frame_table
     from stepscope.render.tables import print_table
     from stepscope.render.terminal import console_for
 
     stream = sys.stdout if output in (None, "-") else io.StringIO()
     console = console_for(stream)
-    print_table(console, frame_table(analysis.columns, frame))
+    print_table(console, table)
     if hidden:
         click.echo(f"{counted(hidden, 'more row')}: add --rows 0, or --format csv", err=True)
     if isinstance(stream, io.StringIO):
         write_text(stream.getvalue(), output)
 
 
+def _say_why_empty(recorded: int) -> None:
+    from stepscope.render.format import counted
+
+    why = f"none of {counted(recorded, 'row')} passes --where" if recorded else "nothing of this kind was recorded"
+    click.echo(f"no rows: {why}", err=True)
+
+
 def _print_list() -> None:
     from stepscope.core.report import Table
+    from stepscope.core.schema import TABLES
     from stepscope.render.tables import print_table
     from stepscope.render.terminal import console_for
 
     group = _analyses()
     rows = tuple((name.replace("-", "_"), first_line(group.page(name))) for name in group.names())
-    print_table(console_for(sys.stdout), Table("", (("analysis", None), ("one row", None)), rows))
+    console = console_for(sys.stdout)
+    print_table(console, Table("", (("analysis", None), ("one row", None)), rows))
+    recorded = sorted({*TABLES} - {name for name, _ in rows})
+    click.echo(f"\nTables as they were recorded (docs/tables.md):\n{', '.join(recorded)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 
+from .fields import ClockFields, StateFields
 from .roles import LoaderUse, elected, waits
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -45,14 +46,14 @@ TAKEOVER_STEPS = 50  # a GAN's critic makes 5 steps to one of the generator; a l
 OFF = -1  # the value of `thread` that no thread has: every hook passes straight through
 
 
-class State:
+class State(StateFields):
     """What the step clock tells the line sampler and the collector timer: plain attributes, no lock.
 
     `phase` one of PHASE_*; `step` the step in flight; `gc_ns` time spent in the collector so far, in ns;
     `thread` the identifier of the training thread, 0 while unknown; `traced` true while torch.profiler runs.
     """
 
-    __slots__ = ("gc_ns", "phase", "step", "thread", "traced")
+    __slots__ = ()
 
     def __init__(self) -> None:
         self.phase = PHASE_OTHER
@@ -62,7 +63,7 @@ class State:
         self.traced = False
 
 
-class StepClock:
+class StepClock(ClockFields):
     """Accounts the training thread's time. `now` gives ns, `ident` the thread, `grad_enabled` torch's grad mode.
 
     What the owner may set: `emit(record)` takes each finished record; `boundary(step)`, or None, is called after it and
@@ -73,10 +74,8 @@ class StepClock:
     """
 
     __slots__ = (
-        "backward", "bare_steps", "boundary", "busy", "by_backward", "closures", "depth", "edge", "emit", "expected",
-        "failed", "fetching", "flags", "foreign", "forward", "found_training", "gc_mark", "grad_enabled", "ident",
-        "identify", "inner_forward", "last", "leader", "leader_ref", "mark", "met", "met_optimizer", "micro", "note",
-        "now", "optimizer", "others", "start", "state", "thread", "touched", "training", "unobserved",
+        "bare_steps", "by_backward", "failed", "fetching", "found_training", "identify", "leader_ref", "met",
+        "met_optimizer", "note",
     )  # fmt: skip
 
     def __init__(

@@ -29,7 +29,8 @@ DEEPEST = 32
 _LONGEST = 200  # characters of a source line or expression: enough to recognise it
 
 OTHER_STACKS: dict[str, Any] = {
-    "frames": [], "call": None, "leaf": ["<other stacks>", 0, "<other stacks>"], "text": "", "segment": None,
+    "frames": [], "texts": [], "call": None, "leaf": ["<other stacks>", 0, "<other stacks>"], "text": "",
+    "segment": None,
 }  # fmt: skip
 """Stands for all stacks beyond the number that is kept apart."""
 
@@ -112,6 +113,7 @@ class Describer:
         users = self._user_frames(stack)
         row: dict[str, Any] = {
             "frames": [self._frame(stack[index]) for index in reversed(users[:DEEPEST])],
+            "texts": [_source_line(*stack[index]) for index in reversed(users[:DEEPEST])],
             "call": None,
             "leaf": self._frame(stack[0]),
             "text": "",
@@ -119,7 +121,7 @@ class Describer:
         }
         if users:
             innermost = users[0]
-            row["text"] = _source_line(*stack[innermost])
+            row["text"] = row["texts"][-1]
             row["segment"] = _expression(*stack[innermost])
             if innermost:
                 row["call"] = self._frame(stack[innermost - 1])

@@ -2,9 +2,15 @@
 
 What the user's code gives and raises passes through unchanged. A call in another thread, a nested call and a stopped
 clock go straight to the original.
+
+Where the compiled hooks (native/hooks.c) can be loaded, the function only hands its call to one of them, which does an
+ordinary event by itself and calls the Python hook for all others. It is a Python function nevertheless: torch.compile
+knows to leave ours alone, but takes a callable of another kind for something else.
 """
 
 from __future__ import annotations
+
+from .fields import compiled
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -20,6 +26,18 @@ _COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__
 
 def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`original`, the `__next__` of a loader's iterator, timed as data wait."""
+    unusual = _python_next(clock, original)
+    if compiled is None:
+        return _dressed(unusual, original)
+    quick = compiled.Hook(clock, original, unusual).next
+
+    def __next__(self: Any) -> Any:
+        return quick(self)
+
+    return _dressed(__next__, original)
+
+
+def _python_next(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     ident, begin_fetch, fetched = clock.ident, clock.begin_fetch, clock.fetched
 
     def __next__(self: Any) -> Any:
@@ -34,7 +52,7 @@ def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any
         fetched(self, begin, batch)
         return batch
 
-    return _dressed(__next__, original)
+    return __next__
 
 
 def _early_fetch(clock: StepClock, original: Callable[[Any], Any], iterator: Any) -> Any:
@@ -83,6 +101,18 @@ def iter_hook(
 
 def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, torch.autograd.backward, timed. A backward inside it (reentrant checkpoints) is part of it."""
+    unusual = _python_backward(clock, original)
+    if compiled is None:
+        return _dressed(unusual, original)
+    quick = compiled.Hook(clock, original, unusual).backward
+
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        return quick(*args, **kwargs)
+
+    return _dressed(backward, original)
+
+
+def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     ident, enter_backward, leave_backward = clock.ident, clock.enter_backward, clock.leave_backward
 
     def backward(*args: Any, **kwargs: Any) -> Any:
@@ -94,11 +124,26 @@ def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..
         finally:
             leave_backward(begin)
 
-    return _dressed(backward, original)
+    return backward
 
 
 def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, an optimizer's `step` in torch's own profiling wrapper around `inner`, timed."""
+    unusual = _python_step(clock, original)
+    if compiled is None:
+        hook = _dressed(unusual, original)
+    else:
+        quick = compiled.Hook(clock, original, unusual).step
+
+        def step(*args: Any, **kwargs: Any) -> Any:
+            return quick(*args, **kwargs)
+
+        hook = _dressed(step, original)
+    hook.__wrapped__ = inner  # type: ignore[attr-defined]  # old versions of torch.compile unwrap one layer here
+    return hook
+
+
+def _python_step(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     ident, enter_step, leave_step = clock.ident, clock.enter_step, clock.leave_step
 
     def step(*args: Any, **kwargs: Any) -> Any:
@@ -113,8 +158,6 @@ def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callab
         leave_step(args[0], begin)
         return result
 
-    _dressed(step, original)
-    step.__wrapped__ = inner  # type: ignore[attr-defined]  # old versions of torch.compile unwrap one layer here
     return step
 
 

@@ -10,11 +10,13 @@ calling line still its last instruction. So the sample that was due, and all tha
 line that made the call. When steps went by meanwhile, it was no single call but the sampler that was late (a busy
 machine); then one look must not speak for more than LATE_NS.
 
-What it does not see. The lock changes hands in calls that release it (every torch operator) or after 5 ms: time in
-short pure Python lies up to 5 ms away from its line. A shorter switch interval would mend that, but it would interrupt
-the sampler too, in the middle of a stack. Samples that fall due while stepscope itself traces or exports are left out:
-that time belongs to no step. Collections by the garbage collector over 1 ms come in as samples of their own that stand
-for just their time (see garbage.py); what falls due in them is left out.
+What it does not see. The lock changes hands in calls that release it (every torch operator) or when the thread that
+wants it has waited for Python's switch interval, 5 ms: pure Python shorter than that would be charged to the next call.
+So the interval is PROMPT_S while no other thread of Python is at work but the training thread and the sampler; the
+job's own value is back when there is one, whose turns it would change, in forked children and at the end. Samples that
+fall due while stepscope itself traces or exports are left out: that time belongs to no step. Collections by the garbage
+collector over 1 ms come in as samples of their own that stand for just their time (see garbage.py); what falls due in
+them is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import random
 import struct
 import sys
 import time
-from _thread import allocate_lock, start_new_thread
+from _thread import allocate_lock, get_ident, start_new_thread
 from collections import deque
 
 from .frames import COLLECTING, OTHER_STACKS, RECORDER, Describer, Origins
@@ -54,6 +56,13 @@ starved machine's, of which one look is no fair picture."""
 MOST_STACKS = 4000
 """Distinct stacks kept apart, about 0.5 KB each; a program with more is generating code."""
 
+PROMPT_S = 0.0002
+"""Switch interval while it concerns nobody but the sampler: a stretch of pure Python loses as much to what follows it;
+a look takes 50 µs and must not be interrupted itself."""
+
+_PYTHONS_OWN_S = 0.005  # another value is the job's wish and stays
+_GUARDED = sys.version_info < (3, 12)  # later Pythons collect between bytecodes only, never within a call of C
+_WAITING = os.path.join(os.path.dirname(os.__file__), "threading.py")  # innermost file of a thread that waits
 _MOST_DUE = 10_000  # samples that fell due in one wait and are looked at one by one
 _MOST_KEYS = 20_000  # stacks told apart by instruction before lines; forgotten and learnt again beyond
 _DEEPEST_WALK = 400  # frames looked at: deeper recursion is cut at its outer end
@@ -82,9 +91,13 @@ class Sampler:
         self._slot = self._due = self._flushed = self._step = 0
         self._passed: list[int] = []  # samples that fell due and are not accounted yet
         self.collecting = False  # set by the collector's timer, from its first to its last word
+        # Frames that are looked at keep their tensors alive, which are then freed in this thread, where the profiler
+        # sees no free: a trace of memory would show leaks that are none.
+        self.spares_traced_steps = False
         self._stop = allocate_lock()
         self._ended = allocate_lock()
         self._pid = os.getpid()
+        self._interval = 0.0  # the job's own switch interval while ours is set, else 0
 
     def start(self) -> None:
         """Start the thread; it is none of the threading module's, so a script that joins all threads is not held up."""
@@ -96,7 +109,7 @@ class Sampler:
 
     def close(self) -> None:
         """End the thread and write what it has; a second call does nothing, and so does one in a forked child."""
-        if self._file is None or self._pid != os.getpid():
+        if self._pid != os.getpid():
             return
         if self._stop.locked():
             self._stop.release()
@@ -108,6 +121,7 @@ class Sampler:
         """In a forked child, which has no sampling thread: forget the parent's samples."""
         self._file = None
         self._buffer = []
+        self._give_interval_back()
 
     def collected(self, duration: int, frame: FrameType) -> None:
         """In the training thread: the garbage collector ran for `duration` ns, called off by `frame`."""
@@ -120,16 +134,34 @@ class Sampler:
     def _run(self) -> None:
         try:
             wait, now = self._stop.acquire, time.monotonic_ns
-            while not wait(timeout=max(0, self._due - now()) / 1e9):
+            while self._file is not None and not wait(timeout=max(0, self._due - now()) / 1e9):
                 self._sample()
         except Exception as error:
             self._recorder.note("lines", error)
         finally:
+            self._give_interval_back()
             self._ended.release()
+
+    def _set_interval(self, alone: bool) -> None:
+        if alone and not self._interval and sys.getswitchinterval() == _PYTHONS_OWN_S:
+            self._interval = _PYTHONS_OWN_S
+            sys.setswitchinterval(PROMPT_S)
+        elif self._interval and not alone:
+            self._give_interval_back()
+
+    def _give_interval_back(self) -> None:
+        if self._interval and abs(sys.getswitchinterval() - PROMPT_S) < 1e-6:  # else the job has set its own since
+            sys.setswitchinterval(self._interval)
+        self._interval = 0.0
 
     def _sample(self) -> None:
         state = self._state
         step, phase, now = state.step, state.phase, time.monotonic_ns()
+        if self.spares_traced_steps and state.traced:
+            self._pass(now)
+            self._account()
+            self._step = step
+            return
         spots, ours = self._look(state.thread)
         self._pass(now)
         if self.collecting or ours == COLLECTING:
@@ -168,10 +200,13 @@ class Sampler:
         hand the interpreter lock to the training thread while C code still points at frames that it then leaves: a
         crash.
         """
-        collects = gc.isenabled()
-        gc.disable()
+        collects = _GUARDED and gc.isenabled()
+        if collects:
+            gc.disable()
         try:
-            return self._walk(sys._current_frames().get(thread))
+            frames = sys._current_frames()
+            self._set_interval(_alone(frames, thread))
+            return self._walk(frames.get(thread))
         finally:
             if collects:
                 gc.enable()
@@ -225,3 +260,9 @@ class Sampler:
             except Exception as error:
                 self._recorder.note("lines", error)
                 self._file = None
+
+
+def _alone(frames: dict[int, FrameType], thread: int) -> bool:
+    """Whether the threads other than `thread` and this one wait for one another, as a progress bar's monitor does."""
+    mine = get_ident()
+    return all(found in (thread, mine) or frame.f_code.co_filename == _WAITING for found, frame in frames.items())

@@ -11,10 +11,13 @@ import errno
 import os
 import struct
 
+from .fields import compiled
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["CHUNKS", "COUNT_OFFSET", "MappedFile", "file_system", "reserves"]
 
@@ -56,13 +59,15 @@ class MappedFile:
     Raises OSError or ValueError where the file cannot be made, reserved or mapped.
     """
 
-    __slots__ = ("_descriptor", "_header_size", "_map", "_pid", "_record_size", "_reserved")
+    __slots__ = ("_compiled", "_descriptor", "_file", "_header_size", "_map", "_pid", "_record_size", "_reserved")
 
     def __init__(self, path: str, header: bytes, record_size: int) -> None:
         self._header_size, self._record_size, self._pid = len(header), record_size, os.getpid()
         self._map: mmap.mmap | None = None
+        self._compiled: Any = None  # the writer that has a mapping of its own
         self._descriptor = os.open(path, _NEW_FILE, 0o644)
         try:
+            self._file = _identity(self._descriptor)
             self._reserved = os.write(self._descriptor, header)
             self._grow()
         except BaseException:
@@ -74,6 +79,11 @@ class MappedFile:
 
         After `close` it raises ValueError.
         """
+        if compiled is not None:
+            self._compiled = compiled.Writer(
+                self._grow, self._descriptor, self._reserved, self._header_size, self._record_size
+            )
+            return self._compiled  # type: ignore[no-any-return]
         grow, publish, size = self._grow, _COUNT.pack_into, self._record_size
         space, limit, begin, count = self._map, self._reserved, self._header_size, 0
 
@@ -95,9 +105,13 @@ class MappedFile:
         space, self._map = self._map, None
         if space is None:
             return
+        if self._compiled is not None:
+            self._compiled.close()  # before the file is cut: a store behind its end would kill the job
         (count,) = _COUNT.unpack_from(space, COUNT_OFFSET)
         space.close()
         descriptor, self._descriptor = self._descriptor, -1
+        if _identity(descriptor) != self._file:
+            return  # a job that closes all descriptors, as daemons do: by now it is a file of the job's own
         try:
             if self._pid == os.getpid():
                 os.ftruncate(descriptor, self._header_size + count * self._record_size)
@@ -109,11 +123,22 @@ class MappedFile:
 
         if self._descriptor < 0:
             raise ValueError("write to a closed record file")
+        if _identity(self._descriptor) != self._file:
+            raise OSError(errno.EBADF, "the job has closed stepscope's file of steps")
         self._reserved = _reserve(self._descriptor, self._reserved)
         before, self._map = self._map, mmap.mmap(self._descriptor, self._reserved)
         if before is not None:
             before.close()
         return self._map
+
+
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """Which file `descriptor` is of, None for one that is closed."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _reserve(descriptor: int, size: int) -> int:

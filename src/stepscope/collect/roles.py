@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .fields import UseFields
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,13 +14,10 @@ __all__ = ["LoaderUse", "elected", "waits"]
 FLAG_EVALUATION = 4
 
 
-class LoaderUse:
+class LoaderUse(UseFields):
     """One DataLoader as the clock sees it: its role, and what it did in the step in flight (`step`). Times in ns."""
 
-    __slots__ = (
-        "any_grad", "away", "count", "counted", "fetches", "flags", "grad", "id", "open", "samples", "step", "thread",
-        "train", "wait",
-    )  # fmt: skip
+    __slots__ = ("id", "thread")
 
     def __init__(self, identifier: int, count: Callable[[Any], int]) -> None:
         self.id = identifier

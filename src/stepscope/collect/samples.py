@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+from .fields import compiled
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,9 +115,12 @@ def _first_axis(path: tuple[tuple[int, Any], ...]) -> Callable[[Any], int]:
         except Exception:
             return UNKNOWN
 
-    if not path:
-        return whole
-    return item if len(path) == 1 and path[0][0] == _ITEM else deep
+    if len(path) > 1 or (path and path[0][0] == _ATTRIBUTE):
+        return deep
+    if compiled is not None:
+        plain = getattr(sys.modules.get("torch"), "Tensor", None)
+        return compiled.FirstAxis(plain, *(key for _, key in path))  # type: ignore[no-any-return]
+    return item if path else whole
 
 
 def _length_at(path: tuple[tuple[int, Any], ...]) -> Callable[[Any], int]:

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from . import facts
+from . import facts, fields
 from .clock import FLAG_TRACING, OFF, RECORD, LoaderUse, StepClock
 from .recorder import Recorder, leave_note
 
@@ -112,6 +112,7 @@ class Session:
         row = facts.process(group)
         recorder = Recorder(_free_directory(self._run_dir, row["rank"], self._pid))
         row["clock"] = {"epoch_ns": recorder.epoch_ns, "monotonic_ns": recorder.monotonic_ns}
+        row["probe"] = fields.kind()
         row["probe_step_ns"] = self._described(_calibrate, "cost of the probe")
         recorder.write_json("process.json", row)
         write = recorder.open_mapped("steps.bin", STEPS_MAGIC, RECORD.size).writer()
@@ -161,6 +162,7 @@ class Session:
             from .lines import Sampler
 
             self._sampler = Sampler(self._clock.state, recorder, hz)
+            self._sampler.spares_traced_steps = "memory" in (self._options.get("with") or ())
             self._sampler.start()
             self._helpers.append(("lines", self._sampler))
 

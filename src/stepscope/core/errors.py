@@ -1,5 +1,7 @@
 """Every error a user can cause. Each says what, where, why and what to do next; none shows a traceback."""
 
+from functools import partial
+
 __all__ = ["BadInput", "MissingData", "StepscopeError"]
 
 
@@ -18,6 +20,10 @@ class BadInput(StepscopeError):
         super().__init__(f"{place}: {why}" + (f"\n{next_step}" if next_step else ""))
         self.path, self.where, self.why, self.next_step = str(path), where, why, next_step
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors come from other processes too."""
+        return partial(BadInput, where=self.where, next_step=self.next_step), (self.path, self.why)
+
 
 class MissingData(StepscopeError):
     """The run lacks data that an analysis needs. `how` says how to record it."""
@@ -25,3 +31,7 @@ class MissingData(StepscopeError):
     def __init__(self, what: str, *, how: str) -> None:
         super().__init__(f"no {what} in this run: {how}")
         self.what, self.how = what, how
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors come from other processes too."""
+        return partial(MissingData, how=self.how), (self.what,)

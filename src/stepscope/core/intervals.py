@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Spans", "clip", "intersect", "overlap_each", "spans", "subtract", "total", "union"]
+__all__ = ["Spans", "clip", "intersect", "near", "overlap_each", "spans", "subtract", "total", "union"]
 
 Spans = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -18,9 +18,11 @@ def spans(frame: pl.DataFrame, start: str = "start", end: str = "end") -> Spans:
 
 
 def union(a: Spans) -> Spans:
-    """Merge spans that touch or overlap; drop empty ones."""
-    a = a[a[:, 1] > a[:, 0]]
-    if not len(a):
+    """Merge spans that touch or overlap; drop empty ones. What is a set already is returned as it is."""
+    lasting = a[:, 1] > a[:, 0]
+    if not lasting.all():
+        a = a[lasting]
+    if not len(a) or (a[1:, 0] > a[:-1, 1]).all():
         return a
     a = a[np.argsort(a[:, 0], kind="stable")]
     ends = np.maximum.accumulate(a[:, 1])
@@ -31,12 +33,14 @@ def union(a: Spans) -> Spans:
 
 def subtract(a: Spans, b: Spans) -> Spans:
     """Return the time in `a` and not in `b`."""
-    return _where(a, b, lambda in_a, in_b: in_a & ~in_b)
+    a = union(a)
+    return _where(a, near(union(b), a), lambda in_a, in_b: in_a & ~in_b)
 
 
 def intersect(a: Spans, b: Spans) -> Spans:
     """Return the time in both `a` and `b`."""
-    return _where(a, b, lambda in_a, in_b: in_a & in_b)
+    a, b = union(a), union(b)
+    return _where(near(a, b), near(b, a), lambda in_a, in_b: in_a & in_b)
 
 
 def clip(a: Spans, start: int, end: int) -> Spans:
@@ -47,6 +51,13 @@ def clip(a: Spans, start: int, end: int) -> Spans:
 def total(a: Spans) -> int:
     """Length in ns of a set; of spans that overlap, the sum."""
     return int((a[:, 1] - a[:, 0]).sum())
+
+
+def near(a: Spans, b: Spans) -> Spans:
+    """Return the spans of set `a` that begin before set `b` ends and end after it begins: of a long trace often few."""
+    if not len(b):
+        return a[:0]
+    return a[np.searchsorted(a[:, 1], b[0, 0], side="right") : np.searchsorted(a[:, 0], b[-1, 1])]
 
 
 def overlap_each(windows: Spans, a: Spans) -> npt.NDArray[np.int64]:
@@ -69,18 +80,18 @@ def overlap_each(windows: Spans, a: Spans) -> npt.NDArray[np.int64]:
 
 
 def _where(a: Spans, b: Spans, keep: Callable[[Bools, Bools], Bools]) -> Spans:
-    a, b = union(a), union(b)
-    edges = np.unique(np.concatenate((a.ravel(), b.ravel())))
-    if len(edges) < 2:
+    edges = np.concatenate((a.ravel(), b.ravel()))
+    if not len(edges):
         return np.empty((0, 2), dtype=np.int64)
-    starts = edges[:-1]
-    inside = keep(_covers(a, starts), _covers(b, starts))
-    return union(np.stack((starts[inside], edges[1:][inside]), axis=1))
+    order = np.argsort(edges, kind="stable")  # two sorted runs: one merge
+    edges, of_a, begins = edges[order], order < a.size, order % 2 == 0
+    starts, ends = edges[:-1], edges[1:]
+    inside = (ends > starts) & keep(_covered(of_a, begins), _covered(~of_a, begins))
+    return union(np.stack((starts[inside], ends[inside]), axis=1))
 
 
-def _covers(a: Spans, times: npt.NDArray[np.int64]) -> Bools:
-    if not len(a):
-        return np.zeros(len(times), dtype=np.bool_)
-    at = np.searchsorted(a[:, 0], times, side="right") - 1
-    covered: Bools = (at >= 0) & (times < a[np.maximum(at, 0), 1])
+def _covered(own: Bools, begins: Bools) -> Bools:
+    """Between each edge and the next, whether the set covers the time; `own` are its edges."""
+    change = np.where(begins, np.int8(1), np.int8(-1))
+    covered: Bools = np.cumsum(np.where(own, change, np.int8(0)), dtype=np.int8)[:-1] > 0
     return covered

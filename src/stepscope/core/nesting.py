@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Nesting", "enclosing", "innermost", "nest"]
+from stepscope.native import COMPILED
+
+__all__ = ["Nesting", "enclosing", "fill", "innermost", "nest"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,10 +28,36 @@ def nest(track: Ints, start: Ints, end: Ints) -> Nesting:
     another and ends after it is no child of it; it hangs from the next one out that holds it, so that no self time is
     negative.
     """
-    order = np.lexsort((-end, start, track))
-    parent = np.full(len(start), -1, dtype=np.int64)
-    depth = np.zeros(len(start), dtype=np.int64)
-    self_time = (end - start).astype(np.int64)
+    order = _outer_first(track, start, end)
+    track, start, end = (np.ascontiguousarray(column, dtype=np.int64) for column in (track, start, end))
+    parent, depth, self_time = (np.empty(len(start), dtype=np.int64) for _ in range(3))
+    if COMPILED:
+        from stepscope.native._scanner import nest as compiled
+
+        compiled(order, track, start, end, parent, depth, self_time)
+    else:
+        fill(order, track, start, end, parent, depth, self_time)
+    return Nesting(parent, depth, self_time)
+
+
+def _outer_first(track: Ints, start: Ints, end: Ints) -> Ints:
+    """The order by track, start and descending end; ends are compared only where starts are equal, which is rare."""
+    order = np.lexsort((start, track)).astype(np.int64, copy=False)
+    at, of = start[order], track[order]
+    same = (at[1:] == at[:-1]) & (of[1:] == of[:-1])
+    if same.any():
+        alike = np.concatenate((same, [False])) | np.concatenate(([False], same))
+        rows = order[alike]
+        order[alike] = rows[np.lexsort((-end[rows], start[rows], track[rows]))]
+    return order
+
+
+def fill(order: Ints, track: Ints, start: Ints, end: Ints, parent: Ints, depth: Ints, self_time: Ints) -> None:
+    """Fill the last three arrays from the first four, as the compiled loop does, which is about 30 times as fast.
+
+    `order` sorts the ranges by track, start and descending end.
+    """
+    parent[:], depth[:], self_time[:] = -1, 0, end - start
     covered_until: dict[int, int] = {}
     open_rows: list[int] = []
     current = None
@@ -47,7 +75,6 @@ def nest(track: Ints, start: Ints, end: Ints) -> Nesting:
                 self_time[holder] -= fresh
                 covered_until[holder] = ends[row]
         open_rows.append(row)
-    return Nesting(parent, depth, self_time)
 
 
 def enclosing(track: Ints, start: Ints, end: Ints, at_track: Ints, at_start: Ints, at_end: Ints) -> Ints:
@@ -67,7 +94,7 @@ def innermost(
     before the last one, so it is met on the way out.
     """
     found = np.full(len(at_start), -1, dtype=np.int64)
-    order = np.lexsort((-end, start, track))
+    order = _outer_first(track, start, end)
     for this in np.unique(at_track):
         rows = order[track[order] == this]
         asked = np.nonzero(at_track == this)[0]

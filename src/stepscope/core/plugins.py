@@ -7,7 +7,8 @@ dashes. There is no registry to edit.
 import importlib
 import pkgutil
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
 __all__ = ["Group"]
@@ -27,7 +28,7 @@ class Group(Generic[T]):
 
     def names(self) -> list[str]:
         """Names of all plugins, sorted, without importing them."""
-        return sorted({*self._modules(), *(point.name for point in entry_points(group=self._group))})
+        return sorted({*_modules(self._group), *(point.name for point in _installed(self._group))})
 
     def load(self) -> dict[str, T]:
         """Return every plugin by name. A module without its constant is an error that names it."""
@@ -35,8 +36,8 @@ class Group(Generic[T]):
 
     def get(self, name: str) -> T:
         """Import one plugin. Raises KeyError if there is none of that name."""
-        points = [point for point in entry_points(group=self._group) if point.name == name]
-        module_name = self._modules().get(name)
+        points = [point for point in _installed(self._group) if point.name == name]
+        module_name = _modules(self._group).get(name)
         if module_name and points:
             raise ValueError(f"{points[0].value} redefines the built-in {self.package} plugin {name!r}")
         if module_name:
@@ -47,10 +48,10 @@ class Group(Generic[T]):
 
     def page(self, name: str) -> str:
         """The docstring of the module that defines a plugin."""
-        module_name = self._modules().get(name)
+        module_name = _modules(self._group).get(name)
         if module_name:
             return importlib.import_module(module_name).__doc__ or ""
-        (point,) = [point for point in entry_points(group=self._group) if point.name == name]
+        (point,) = [point for point in _installed(self._group) if point.name == name]
         return importlib.import_module(point.module).__doc__ or ""
 
     @property
@@ -61,15 +62,23 @@ class Group(Generic[T]):
     def _constant(self) -> str:
         return self.kind.__name__.upper()
 
-    def _modules(self) -> dict[str, str]:
-        package = importlib.import_module(self._group)
-        return {
-            info.name.replace("_", "-"): f"{package.__name__}.{info.name}"
-            for info in pkgutil.iter_modules(package.__path__)
-            if not info.name.startswith("_")
-        }
-
     def _checked(self, plugin: object, where: str) -> T:
         if not isinstance(plugin, self.kind):
             raise TypeError(f"{where} must assign {self._constant} = {self.kind.__name__}(...)")
         return plugin
+
+
+@cache
+def _installed(group: str) -> tuple[EntryPoint, ...]:
+    """Entry points of a group. To find them all metadata of all distributions is read: once is enough."""
+    return tuple(entry_points(group=group))
+
+
+@cache
+def _modules(package: str) -> dict[str, str]:
+    """The module of each built-in plugin of a package, by the plugin's name."""
+    return {
+        info.name.replace("_", "-"): f"{package}.{info.name}"
+        for info in pkgutil.iter_modules(importlib.import_module(package).__path__)
+        if not info.name.startswith("_")
+    }

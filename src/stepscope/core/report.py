@@ -32,12 +32,30 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What limits the run, its share of step time (None if unknown), and the mean step it is a share of."""
+    """What limits the run, its share of step time (None if unknown), and the mean step in ns it is a share of.
+
+    Share and step are those of `rank`; `ranks` are all that the limit holds for to a like extent, of the `of_ranks`
+    that were judged. `steps` is the number of steps that the mean is over: 0 if the source marks none and `step_ns` is
+    all of its time, None if unknown. `on_cpu`: no accelerator computes in this run. `opened` of the `world_size` ranks
+    of the job were read, 0 where that is unknown. `unexplained` is the share in which the device idles for a cause
+    that could not be told, where it is larger than `share`, else None; `why_unexplained` says what hides the cause.
+    `crowded` is the part of an input share in which training waits for cores that its loader's workers have.
+    """
 
     bound: Bound
     share: float | None
     step_ns: float | None
     why_unknown: str = ""
+    rank: int | None = None
+    ranks: tuple[int, ...] = ()
+    of_ranks: int = 0
+    steps: int | None = None
+    on_cpu: bool = False
+    opened: int = 0
+    world_size: int = 0
+    unexplained: float | None = None
+    why_unexplained: str = ""
+    crowded: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +77,15 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """One stacked bar: parts of one whole, in drawing order, all in `unit`."""
+    """One stacked bar: parts of one whole, in drawing order, all in `unit`.
+
+    `whole` is what the full width stands for, so that bars of one scale can be set above each other; None: their sum.
+    """
 
     title: str
     unit: Unit
     parts: tuple[Bar, ...]
+    whole: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

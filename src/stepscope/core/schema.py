@@ -12,7 +12,7 @@ import polars as pl
 
 __all__ = ["TABLES", "Column", "DataType", "Unit", "empty", "polars_schema"]
 
-Unit = Literal["ns", "bytes", "ratio", "count", "watts", "GB/s"]
+Unit = Literal["ns", "bytes", "ratio", "count", "watts", "GB/s", "FLOP", "FLOP/s"]
 DataType = pl.DataType | type[pl.DataType]
 
 
@@ -74,6 +74,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("forward_thread", pl.Int64, None, "thread of the forward operator, of a backward operator"),
         Column("input_dims", pl.String, None, "shapes of the inputs, JSON; needs recorded shapes"),
         Column("input_types", pl.String, None, "types of the inputs, JSON; needs recorded shapes"),
+        Column("concrete_inputs", pl.String, None, "inputs that are no tensors, JSON of texts; needs recorded shapes"),
         Column("call_stack", pl.String, None, "Python call stack, frames separated by ';', innermost first"),
         Column("python_id", pl.Int64, None, "id of a Python frame within the trace"),
         Column("python_parent_id", pl.Int64, None, "python_id of the calling frame"),
@@ -84,7 +85,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("stream", pl.String, None, "stream or queue"),
         _INDEX,
         Column("name", pl.String, None, "kernel, copy or set"),
-        Column("kind", pl.String, None, "kernel, memcpy, memset: work; annotation, sync, other: no work"),
+        Column(
+            "kind",
+            pl.String,
+            None,
+            "kernel, memcpy, memset: work; accelerator: work in another form (MTIA); annotation, sync, other: no work",
+        ),
         *_span(),
         _CORRELATION,
         _EXTERNAL,
@@ -98,11 +104,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("warps_per_sm", pl.Float64, "count", "warps of the grid divided by the number of SMs"),
         Column("occupancy", pl.Float64, "ratio", "estimated achieved occupancy, 0 to 1"),
         Column("collective", pl.String, None, "collective operation, where the trace names it"),
+        Column("collective_sequence", pl.Int64, None, "number of a collective in its group; the same on every rank"),
         Column("group", pl.String, None, "process group of a collective"),
+        Column("group_ranks", pl.String, None, "ranks of that group, JSON as the source writes it"),
+        Column("group_size", pl.Int64, "count", "ranks in that group"),
+        Column("group_description", pl.String, None, "what the job calls that group"),
+        Column("source_rank", pl.Int64, None, "rank that a receive is from"),
+        Column("destination_rank", pl.Int64, None, "rank that a send goes to"),
         Column("dtype", pl.String, None, "element type of a collective"),
         Column("in_elements", pl.Int64, "count", "elements that go into a collective"),
         Column("out_elements", pl.Int64, "count", "elements that come out of a collective"),
         Column("graph_node", pl.Int64, None, "node of a replayed device graph"),
+        Column("waits_for_record", pl.Int64, None, "synchronisation: correlation of the record of its event"),
+        Column("waits_for_stream", pl.Int64, None, "synchronisation: stream of that record"),
     ),
     "memory": _ids(
         Column("thread", pl.String, None, "thread of the allocation or free"),
@@ -114,6 +128,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("address", pl.Int64, None, "address of the block"),
         Column("total_allocated", pl.Int64, "bytes", "allocated on this device after the event"),
         Column("total_reserved", pl.Int64, "bytes", "held by the allocator after the event"),
+        Column("category", pl.String, None, "what the block holds, where the source says it: parameter, activation, …"),
+        Column("call_stack", pl.String, None, "stack of the event, frames separated by ';', innermost first"),
     ),
     "flows": _ids(
         Column("thread", pl.String, None, "thread or stream of this end of the arrow"),
@@ -152,6 +168,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("call", pl.String, None, "library frame directly below: file:line function"),
         Column("leaf", pl.String, None, "innermost frame of all: file:line function"),
         Column("frames", pl.List(pl.String), None, "all frames of the user's own code, outermost first"),
+        Column("texts", pl.List(pl.String), None, "source lines of those frames; null: not recorded"),
     ),
     "loaders": _ids(
         Column("loader", pl.Int64, None, "number of the DataLoader in its process"),
@@ -179,8 +196,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "system": (
         Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("rank", pl.Int32, None, "rank that was measured; null: the machine or the whole job"),
         Column(
-            "what", pl.String, None, "system CPU, job CPU, job memory, GPU n utilisation, GPU n memory, GPU n power"
+            "what",
+            pl.String,
+            None,
+            "system CPU, job CPU, other CPU (of processes outside the job), job memory, core wait (part of the time "
+            "that the main thread of a rank could run but had no core), GPU n utilisation, GPU n memory, GPU n power",
         ),
         Column("value", pl.Float64, None, "value in the unit of the next column"),
         Column("unit", pl.String, None, "ratio, cores, bytes or watts"),
@@ -212,6 +234,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("python", pl.String, None, "version of Python"),
         Column("backend", pl.String, None, "communication backend"),
         Column("threads", pl.Int64, "count", "intra-operator threads"),
+        Column("probe", pl.String, None, "hooks of the step clock: compiled or python"),
         Column("matmul_precision", pl.String, None, "float32 matmul precision: highest, high or medium"),
         Column("probe_cost", pl.Int64, "ns", "what the probe costs each step, measured in the process"),
         Column("source", pl.String, None, "file or folder the process was read from"),

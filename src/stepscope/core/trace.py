@@ -3,22 +3,30 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import polars as pl
 
+from stepscope.core.places import AnyPath
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES, empty, polars_schema
 
-__all__ = ["Importer", "Sink"]
+__all__ = ["Importer", "Part", "Progress", "Reader", "Sink"]
+
+Progress = Callable[[int, int, int], None]
+"""Called now and then while a file is read: bytes read so far, bytes in all, events so far."""
 
 
 @dataclass(slots=True)
 class Sink:
-    """Collects tables from one or more sources. `skip` is the only way to leave input out, so a report can say so."""
+    """Collects tables from one or more sources. `skip` is the only way to leave input out, so a report can say so.
+
+    `read_trace` reads a trace inside of what is read; None: the importer that recognises it.
+    """
 
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     skipped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    progress: Progress | None = None
+    read_trace: Callable[[AnyPath, "Sink"], None] | None = None
 
     def add(self, table: str, columns: Mapping[str, Sequence[object] | pl.Series]) -> None:
         """Append rows given as whole columns; columns of the schema that are not given become null."""
@@ -47,14 +55,28 @@ class Sink:
         return Run({name: pl.concat(self.parts[name]) if name in self.parts else empty(name) for name in TABLES}, path)
 
 
+Reader = Callable[[Sink], object]
+"""Reads something into a sink; raises BadInput if nothing is usable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One rank of a folder: where it lies, and what reads it; can be pickled, so another process can read it."""
+
+    path: AnyPath
+    read: Reader
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importer:
     """A format that can be read.
 
     `sniff` sees a path and, for a file, its first 64 KiB after decompression (b"" for a folder); `read` raises
-    BadInput if nothing is usable; `clock` says what the times of the format are.
+    BadInput if nothing is usable; `clock` says what the times of the format are. For folders with several ranks,
+    `split` reads what is of no rank and returns a part for each rank; `read` gives the same as both.
     """
 
-    sniff: Callable[[Path, bytes], bool]
-    read: Callable[[Path, Sink], None]
+    sniff: Callable[[AnyPath, bytes], bool]
+    read: Callable[[AnyPath, Sink], None]
     clock: str
+    split: Callable[[AnyPath, Sink], Sequence[Part]] | None = None

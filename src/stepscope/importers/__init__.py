@@ -3,6 +3,7 @@
 Here is what they share: recognising a file by its content, and joining the traces of one process.
 """
 
+import re
 import stat
 import zlib
 from pathlib import Path
@@ -10,10 +11,12 @@ from pathlib import Path
 import polars as pl
 
 from stepscope.core.errors import BadInput
+from stepscope.core.foreign import foreign
+from stepscope.core.places import AnyPath, look_again
 from stepscope.core.plugins import Group
 from stepscope.core.trace import Importer, Sink
 
-__all__ = ["HEAD_SIZE", "IMPORTERS", "MAKE_A_RUN", "append", "head", "importer_of", "merge"]
+__all__ = ["HEAD_SIZE", "IMPORTERS", "MAKE_A_RUN", "append", "head", "importer_of", "merge", "rank_in_name"]
 
 IMPORTERS = Group("importers", Importer)
 """Every importer by name."""
@@ -24,33 +27,36 @@ HEAD_SIZE = 64 * 1024
 MAKE_A_RUN = "`stepscope run -- COMMAND` makes a run directory, by default below ./stepscope-runs."
 """What to do when there is nothing to open."""
 
+_RANK_IN_NAME = re.compile(r"(?i)(?<![a-z])rank[-_ .]?(\d{1,6})(?!\d)")
 _GZIP = b"\x1f\x8b"
 _JSON_READER = "kineto"  # says best what an unknown JSON file lacks
 _OF_EVENTS = ("host", "device", "memory", "flows", "counters", "instants")
 _NUMBERED = (
     (("index",), 0),
     (("python_id", "python_parent_id"), 0),
-    (("correlation",), 1),  # a link of 0 or less means "none" and stays
+    (("correlation", "waits_for_record"), 1),  # a link of 0 or less means "none" and stays
     (("external_id",), 1),
     (("id",), 1),
 )
 """Columns that hold within one file, and the least value that is a number and not "none"."""
 
 
-def head(path: Path) -> bytes:
+def head(path: AnyPath) -> bytes:
     """The first HEAD_SIZE bytes of a file, unpacked if it is gzip. Raises BadInput if it cannot be read."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        if isinstance(path, Path) and not stat.S_ISREG(path.stat().st_mode):
             raise BadInput(
                 path, "neither a file nor a folder", next_step=f"Give a run directory or a trace. {MAKE_A_RUN}"
             )
         with path.open("rb") as file:
             start = file.read(HEAD_SIZE)
     except FileNotFoundError as error:
-        raise BadInput(path, "there is no such file or folder", next_step=f"Check the path. {MAKE_A_RUN}") from error
+        is_link = isinstance(path, Path) and path.is_symlink()
+        why = "a link to a file that is not there" if is_link else "there is no such file or folder"
+        raise BadInput(path, why, next_step=_not_there(path)) from error
     except OSError as error:
         why = (error.strerror or "it cannot be read").lower()
-        raise BadInput(path, why, next_step=f"Check it with `ls -ld {path}`.") from error
+        raise BadInput(path, why, next_step=look_again(path)) from error
     if not start.startswith(_GZIP):
         return start
     try:
@@ -59,21 +65,37 @@ def head(path: Path) -> bytes:
         return b""
 
 
-def append(path: Path, sink: Sink, *, rank: int | None = None, leave: frozenset[str] = frozenset()) -> None:
+def rank_in_name(path: AnyPath) -> tuple[int, str]:
+    """The rank that the name of a file says, else 0, and where that is from, as `processes.rank_source` says it."""
+    found = _RANK_IN_NAME.findall(path.name)
+    return (int(found[-1]), "file name") if found else (0, "assumed")
+
+
+def _not_there(path: AnyPath) -> str:
+    return f"Check the path. {MAKE_A_RUN}" if isinstance(path, Path) else look_again(path)
+
+
+def append(path: AnyPath, sink: Sink, *, rank: int | None = None, leave: frozenset[str] = frozenset()) -> None:
     """Add a trace to `sink`, as process `rank` if given, without the tables named in `leave`.
 
     Positions and links between events hold within one file, so they are moved behind those of the same rank that
     `sink` holds already. Raises BadInput, and leaves `sink` as it was.
     """
     part = Sink()
-    importer_of(path).read(path, part)
+    read = sink.read_trace or importer_of(path).read
+    read(path, part)
     merge(part, sink, rank=rank, leave=leave)
 
 
-def importer_of(path: Path) -> Importer:
-    """The importer that recognises a file, else the one that says what a trace must hold."""
+def importer_of(path: AnyPath) -> Importer:
+    """The importer that recognises a file, else the one that says what a trace must hold.
+
+    Raises BadInput for a file of a common kind that holds no trace.
+    """
     start = head(path)
     found = [importer for importer in IMPORTERS.load().values() if importer.sniff(path, start)]
+    if not found and (known := foreign(path, start)):
+        raise BadInput(path, known[0], next_step=known[1])
     return found[0] if found else IMPORTERS.get(_JSON_READER)
 
 

@@ -1,8 +1,11 @@
-"""One row of system.jsonl: how busy the machine, the job's process tree and the GPUs are.
+"""One row of system.jsonl: how busy the machine, the job's process tree and the GPUs are, and who waits for a core.
 
-CPU of a process is its user and system time (fields 14 and 15 of /proc/PID/stat). The tree is walked anew for every
-sample, because `cutime` covers only children that were waited for; what a process had used when it ended stays in the
-sum. Field meanings: proc(5). Where /proc or NVML does not exist, the columns are absent, never zero.
+CPU of a process is its user and system time, and that of the children it has waited for (fields 14 to 17 of
+/proc/PID/stat): loader workers live for an epoch, which may be shorter than the time between two samples. The tree is
+walked anew for every sample, because children that run are not in it; what a process had used when it ended stays in
+the sum. A process waits for a core while its main thread could run and does not: the second field of
+/proc/PID/schedstat. Field meanings: proc(5) and the kernel's sched-stats.rst. Where /proc or NVML does not exist, the
+columns are absent, never zero.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ class SystemSampler:
         self._pid = pid
         self._tick = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-        self._used: dict[int, tuple[int, int]] = {}  # process -> its start time, the ticks it has used
+        self._used: dict[int, tuple[int, int, int]] = {}  # process -> start time, ticks it has used, its parent
+        self._waited: dict[int, int] = {}  # process -> ns that its main thread has waited for a core so far
         self._ended = self._rss = 0
         self._devices = _Devices()
         self._time = time.monotonic()
@@ -39,11 +43,13 @@ class SystemSampler:
         self._job_seconds = self._tree_seconds()
 
     def sample(self) -> dict[str, Any]:
-        """A row: epoch_ns, cores, system_cpu_ratio (0–1, all cores), job_cpu_ratio (cores in use), job_rss_bytes, gpus.
+        """A row: epoch_ns, cores, system_cpu_ratio (0–1, all cores), job_cpu_ratio (cores in use), job_rss_bytes, gpus,
+        and core_wait_ratio: for each process of the job the part of the time (0–1) that its main thread waited for one.
 
         What cannot be read is absent; so is what a job uses that has ended.
         """
         row: dict[str, Any] = {"epoch_ns": time.time_ns(), "cores": os.cpu_count()}
+        waited = self._waited
         now, machine, job_seconds = time.monotonic(), _machine_ticks(), self._tree_seconds()
         if machine is not None and self._machine is not None:
             busy, total = machine[0] - self._machine[0], machine[1] - self._machine[1]
@@ -52,6 +58,11 @@ class SystemSampler:
         if job_seconds is not None and self._job_seconds is not None and self._used and now > self._time:
             row["job_cpu_ratio"] = max(0.0, job_seconds - self._job_seconds) / (now - self._time)
             row["job_rss_bytes"] = self._rss
+            elapsed = (now - self._time) * 1e9
+            waits = {str(pid): total - waited[pid] for pid, total in self._waited.items() if pid in waited}
+            row["core_wait_ratio"] = {
+                pid: round(min(1.0, wait / elapsed), 4) for pid, wait in waits.items() if wait >= 0
+            }
         gpus = self._devices.read()
         if gpus:
             row["gpus"] = gpus
@@ -64,21 +75,32 @@ class SystemSampler:
             return None
         children = _children_of()
         before, self._used, self._rss = self._used, {}, 0
-        orphans = [(pid, started) for pid, (started, _) in before.items()]  # its parent gone, it is still the job's
+        self._waited = {}
+        orphans = [(pid, started) for pid, (started, _, _) in before.items()]  # its parent gone, still the job's
         waiting: list[tuple[int, int | None]] = [*orphans, (self._pid, None)]
         while waiting:
             pid, expected = waiting.pop()
             status = None if pid in self._used else _status(pid)
             if status is None or expected not in (None, status[0]):
                 continue
-            started, ticks, pages = status
-            self._used[pid] = (started, ticks)
+            started, ticks, parent, pages = status
+            self._used[pid] = (started, ticks, parent)
+            wait = _core_wait(pid)
+            if wait is not None:
+                self._waited[pid] = wait
             self._rss += pages * self._page
             waiting.extend((child, None) for child in children(pid))
-        for pid, (started, ticks) in before.items():
-            if self._used.get(pid, (None, 0))[0] != started:
-                self._ended += ticks
-        return (self._ended + sum(ticks for _, ticks in self._used.values())) * self._tick
+        self._ended += sum(ticks for pid, (_, ticks, _) in before.items() if not self._is_counted(pid, before))
+        return (self._ended + sum(ticks for _, ticks, _ in self._used.values())) * self._tick
+
+    def _is_counted(self, pid: int, before: dict[int, tuple[int, int, int]]) -> bool:
+        """Does a process of `before` still run, or one that it descends from and that has waited for it?"""
+        while pid in before:
+            started, _, parent = before[pid]
+            if pid in self._used and self._used[pid][0] == started:
+                return True
+            pid = parent
+        return False
 
 
 class _Devices:
@@ -89,12 +111,14 @@ class _Devices:
         self._handles: list[Any] = []
         try:
             import pynvml
-
+        except ImportError:
+            return
+        try:
             pynvml.nvmlInit()
             self._handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-            self._nvml = pynvml
-        except Exception:  # noqa: BLE001  # a driver library of any version: whatever it raises, there is no NVML
-            self._handles = []
+        except pynvml.NVMLError:
+            return  # no driver, or one that does not answer
+        self._nvml = pynvml
 
     def read(self) -> list[dict[str, Any]]:
         return [self._device(index, handle) for index, handle in enumerate(self._handles)]
@@ -134,14 +158,22 @@ def _machine_ticks() -> tuple[int, int] | None:
     return total - sum(ticks[index] for index in _IDLE_FIELDS), total
 
 
-def _status(pid: int) -> tuple[int, int, int] | None:
-    """Start time (ticks since boot: tells two processes of one number apart), CPU ticks, resident pages."""
+def _status(pid: int) -> tuple[int, int, int, int] | None:
+    """Start time (ticks since boot: tells two processes of one number apart), CPU ticks, parent, resident pages."""
     try:
         with open(os.path.join(_PROC, str(pid), "stat"), "rb") as stat:
             fields = stat.read().rpartition(b")")[2].split()  # the name before may hold blanks and brackets
-        if fields[0] in (b"Z", b"X"):
-            return int(fields[19]), int(fields[11]) + int(fields[12]), 0
-        return int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[21])
+        pages = 0 if fields[0] in (b"Z", b"X") else int(fields[21])
+        return int(fields[19]), sum(map(int, fields[11:15])), int(fields[1]), pages
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _core_wait(pid: int) -> int | None:
+    """How long the main thread of `pid` has waited for a core so far, in ns; None where nobody counts it."""
+    try:
+        with open(os.path.join(_PROC, str(pid), "schedstat"), encoding="ascii") as counts:
+            return int(counts.read().split()[1])
     except (OSError, ValueError, IndexError):
         return None
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from stepscope.core.report import Block, FindingBlock, Verdict
 
-__all__ = ["Device", "Part", "Report", "RunFacts", "Skipped", "StepTimes", "Unchecked"]
+__all__ = ["Device", "Page", "Part", "Report", "RunFacts", "Skipped", "StepTimes", "Unchecked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +70,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything a renderer draws. The first part is the summary."""
+    """Everything a renderer draws. The first part is the summary; `checked` names the rules that looked."""
 
     run: RunFacts
     verdict: Verdict
     findings: tuple[FindingBlock, ...]
+    checked: tuple[str, ...]
     unchecked: tuple[Unchecked, ...]
     skipped: tuple[Skipped, ...]
     parts: tuple[Part, ...]
@@ -84,6 +85,11 @@ class Report:
         """Mean step in ns, which gains are shares of; None without steps."""
         return self.run.step_ns.mean if self.run.step_ns else None
 
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks of the run."""
+        return self.run.ranks
+
     def lacking(self) -> dict[str, list[str]]:
         """Titles of the sections that could not be built, by how to record what they lack."""
         by_how: dict[str, list[str]] = {}
@@ -91,3 +97,25 @@ class Report:
             if part.how:
                 by_how.setdefault(part.how, []).append(part.title)
         return by_how
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A document that is no report, such as a comparison: what it is, what it is of, and its parts.
+
+    The first block of the first part is the sentence that says it all.
+    """
+
+    name: str
+    subject: str
+    parts: tuple[Part, ...]
+
+    @property
+    def mean_step(self) -> float | None:
+        """Nothing that gains could be shares of: they are of different runs."""
+        return None
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """None: the document is of several runs."""
+        return ()

@@ -6,6 +6,7 @@ Standard library only, so that it can also serve while a job is running.
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ABSENT",
     "NAME_LIMIT",
+    "QUANTITY",
     "cell",
     "code_lines",
     "counted",
@@ -27,6 +29,7 @@ __all__ = [
     "plain",
     "progress",
     "quantity",
+    "reading",
     "sentence",
     "shorten",
     "text",
@@ -38,9 +41,16 @@ ABSENT = "–"
 NAME_LIMIT = 160
 """Characters of a name that a table shows: the longest that still reads as a name; C++ templates go on for pages."""
 
+QUANTITY = re.compile(r"(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B/s|[kMGTPE]?FLOP(?:/s)?)(?!\w)")
+"""A number and its unit in a text, between which no line should end: groups 1 and 2 stand around the blank."""
+
+_FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mean by more than a tenth
+_RANKS_NAMED = 8  # one common machine; more are a number
 _TEXT_LIMIT = 2_000  # characters of a sentence: room for several names in full
 _TIME_SCALES = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 _SIZE_SCALES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
+_RATE_SCALES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
+_WORK_SCALES = ((1.0, "FLOP"), (1e3, "kFLOP"), (1e6, "MFLOP"), (1e9, "GFLOP"), (1e12, "TFLOP"), (1e15, "PFLOP"))
 
 # Control characters, invisible ones that reorder text, and halves of characters: none may reach a terminal or a page.
 _UNSAFE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
@@ -63,7 +73,11 @@ def quantity(value: float | None, unit: Unit | None) -> str:
         case "watts":
             return f"{_digits(value)} W"
         case "GB/s":
-            return f"{_digits(value)} GB/s"
+            return f"{_scaled(value * 1e9, _RATE_SCALES)}/s"
+        case "FLOP":
+            return _scaled(value, _WORK_SCALES)
+        case "FLOP/s":
+            return f"{_scaled(value, _WORK_SCALES)}/s"
         case None:
             return str(value) if isinstance(value, int) else _digits(value)
 
@@ -85,36 +99,107 @@ def cell(value: object, unit: Unit | None, limit: int = NAME_LIMIT) -> str:
 
 
 def gain_text(gain: Gain, step_ns: float | None) -> str:
-    """`saves 12–20 ms a step (8–13 %)`; the share is of `step_ns`, the mean step, and left out if that is unknown."""
+    """`saves 12–20 ms of the mean step (8–13 %)`; `step_ns` is that step, None where the source marks no steps."""
     scale, suffix = _scale(gain.high_ns, _TIME_SCALES)
     times = _range(_digits(gain.low_ns / scale), _digits(gain.high_ns / scale))
-    share = ""
-    if step_ns:
-        low, high = min(gain.low_ns / step_ns, 1.0), min(gain.high_ns / step_ns, 1.0)
-        share = f" ({_range(_percent(low), _percent(high))} %)"
-    return f"saves {times} {suffix} a step{share}"
+    if not step_ns:
+        return f"saves {times} {suffix} of the recorded time"
+    low, high = min(gain.low_ns / step_ns, 1.0), min(gain.high_ns / step_ns, 1.0)
+    return f"saves {times} {suffix} of the mean step ({_range(_percent(low), _percent(high))} %)"
 
 
 def sentence(verdict: Verdict) -> str:
-    """The verdict in one sentence: `Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.`"""
-    of_step = f"the mean step of {quantity(verdict.step_ns, 'ns')}" if verdict.step_ns else "each step"
+    """The verdict in words: `Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.`
+
+    It says for which ranks it holds, if there are several, and on how few steps it rests.
+    """
+    if verdict.bound == "unknown":
+        why = plain(verdict.why_unknown or "the run does not say where its time goes", limit=400).removesuffix(".")
+        if verdict.unexplained is not None:
+            idle = f"{quantity(verdict.unexplained, 'ratio')} of {_of_step(verdict)}"
+            hides = plain(verdict.why_unexplained, limit=400).removesuffix(".")
+            return f"Unknown: the device idles for {idle}, for a cause that is hidden: {hides}."
+        return f"Unknown: {why}."
+    of_step = _of_step(verdict)
     share = f"{quantity(verdict.share, 'ratio')} of {of_step}" if verdict.share is not None else f"most of {of_step}"
+    which = _on_ranks(verdict) + _of_world(verdict)
+    bound = f"{verdict.bound.capitalize()}{'' if verdict.bound == 'balanced' else '-bound'}{which}"
+    whose = f" (figures of rank {verdict.rank})" if len(verdict.ranks) > 1 and verdict.rank is not None else ""
+    return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_unexplained(verdict)}{_caution(verdict.steps)}"
+
+
+def _limit(verdict: Verdict, share: str, of_step: str) -> str:
+    """What happens in the share of the step."""
     match verdict.bound:
         case "input":
-            return f"Input-bound: {share} waits for the next batch."
+            return f"{share} waits for the next batch{_for_cores(verdict)}"
+        case "host" if verdict.on_cpu:
+            return f"{share} goes by in Python and files, outside the model"
         case "host":
-            return f"Host-bound: {share} goes by in Python, files and launching while nothing computes."
+            return f"{share} goes by in Python, files and launching while nothing computes"
+        case "device" if verdict.on_cpu:
+            return f"the CPU, the device of this run, computes for {share}"
         case "device":
-            return f"Device-bound: {share} is computing."
+            return f"{share} is computing"
         case "communication":
-            return f"Communication-bound: {share} waits for other ranks with nothing computing meanwhile."
+            return f"{share} is spent in communication while nothing computes"
         case "memory":
-            return f"Memory-bound: {share} copies or sets memory with nothing computing meanwhile."
-        case "balanced":
-            return f"Balanced: no single part limits {of_step}."
-        case "unknown":
-            why = verdict.why_unknown or "the run does not say where its time goes"
-            return f"Unknown: {plain(why, limit=400).removesuffix('.')}."
+            return f"{share} copies or sets memory with nothing computing meanwhile"
+        case _:
+            return f"no single part limits {of_step}"
+
+
+def _for_cores(verdict: Verdict) -> str:
+    if not verdict.crowded or verdict.share is None:
+        return ""
+    wait, cores = (quantity(part, "ratio") for part in (verdict.share - verdict.crowded, verdict.crowded))
+    return f" ({wait}) or for cores that its workers have ({cores})"
+
+
+def _of_step(verdict: Verdict) -> str:
+    if not verdict.step_ns:
+        return "each step"
+    length = quantity(verdict.step_ns, "ns")
+    if verdict.steps == 0:
+        return f"the {length} from the first to the last device work"
+    return f"{'the only step' if verdict.steps == 1 else 'the mean step'} of {length}"
+
+
+def _on_ranks(verdict: Verdict) -> str:
+    """` on rank 1 of 2 ranks`, or nothing if there is one rank."""
+    ranks, of = verdict.ranks, verdict.of_ranks
+    if of <= 1 or not ranks:
+        return ""
+    if len(ranks) == of:
+        return " on both ranks" if of == 2 else f" on all {of} ranks"
+    if len(ranks) > _RANKS_NAMED:
+        return f" on {len(ranks)} of {of} ranks"
+    return f" on rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {of} ranks"
+
+
+def _of_world(verdict: Verdict) -> str:
+    """` (2 of 128 ranks opened)`, or nothing if all were."""
+    if not verdict.opened or verdict.opened >= verdict.world_size:
+        return ""
+    return f" ({_count(verdict.opened)} of {_count(verdict.world_size)} ranks opened)"
+
+
+def _unexplained(verdict: Verdict) -> str:
+    """The part of the step that is larger than the limit and that nothing in the run explains."""
+    if verdict.unexplained is None:
+        return ""
+    why = plain(verdict.why_unexplained, limit=400).removesuffix(".")
+    idle = quantity(verdict.unexplained, "ratio")
+    return f" The device is idle for {idle}, and the cause of that could not be told: {why}."
+
+
+def _caution(steps: int | None) -> str:
+    """On how few steps a verdict rests."""
+    if steps is None or steps >= _FEW_STEPS:
+        return ""
+    if steps == 0:
+        return " No steps are marked in it."
+    return " One step proves little." if steps == 1 else f" That is from {steps} steps only."
 
 
 def text(block: Text) -> str:
@@ -132,6 +217,17 @@ def progress(step: int, step_ns: float, data_wait: float | None) -> str:
     """The line shown while a job runs: `step 1,240 · 41.2 ms/step · data wait 63 %`; `data_wait` is a ratio."""
     wait = "" if data_wait is None else f" · data wait {quantity(data_wait, 'ratio')}"
     return f"step {_count(step)} · {quantity(step_ns, 'ns')}/step{wait}"
+
+
+def reading(what: str, size: float, whole: float, seconds: float) -> str:
+    """The line shown while files are read: `3 of 64 ranks · 180 MB of 3.8 GB · 45 MB/s · 80 s left`; sizes in bytes."""
+    if not size or not seconds:
+        return what
+    left = seconds * max(whole - size, 0.0) / size
+    return (
+        f"{what} · {quantity(size, 'bytes')} of {quantity(whole, 'bytes')} · {quantity(size / seconds, 'bytes')}/s"
+        f" · {quantity(left * 1e9, 'ns')} left"
+    )
 
 
 def plain(name: str, limit: int = NAME_LIMIT) -> str:

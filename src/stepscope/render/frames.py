@@ -11,19 +11,30 @@ from stepscope.render.format import plain
 __all__ = ["frame_csv", "frame_table"]
 
 _MOMENTS = frozenset(("start", "end", "time", "first_start", "last_end"))  # columns that hold times of day, not lengths
+_OF_MODULES = frozenset(("module", "pass"))  # columns of tables whose `module` is a path of instances
 
 
-def frame_table(columns: Iterable[Column], frame: pl.DataFrame) -> Table:
-    """A table for reading. Moments are shown as the time since the first one of the table: `start, since first`."""
+def frame_table(
+    columns: Iterable[Column], frame: pl.DataFrame, *, tree: bool = False, began: int | None = None
+) -> Table:
+    """A table for reading. Moments are shown as the time since `began`: `start, since start`.
+
+    Where that is unknown or later, the first moment of the table takes its place: `start, since first`.
+    With `tree`, a path of modules below one of an earlier row is its last parts, indented.
+    """
     described = [column for column in columns if column.name in frame.columns]
     moments = [column.name for column in described if column.name in _MOMENTS and column.unit == "ns"]
-    firsts = [first for name in moments if (first := frame[name].min()) is not None]
+    firsts = [first for name in moments if isinstance(first := frame[name].min(), int)]
+    since = "since first"
     if firsts:
-        earliest = min(firsts)
+        earliest = began if began is not None and began <= min(firsts) else min(firsts)
+        since = "since start" if earliest == began else since
         frame = frame.with_columns(pl.col(moments) - earliest)
     frame = frame.with_columns(_joined(frame, ", "))
+    if tree and {column.name for column in described} >= _OF_MODULES:
+        frame = frame.with_columns(pl.Series("module", _branches(frame["module"].to_list()), dtype=pl.String))
     headings: tuple[tuple[str, Unit | None], ...] = tuple(
-        (f"{column.name}, since first" if column.name in moments else column.name, column.unit) for column in described
+        (f"{column.name}, {since}" if column.name in moments else column.name, column.unit) for column in described
     )
     return Table("", headings, tuple(frame.select([column.name for column in described]).iter_rows()))
 
@@ -32,6 +43,20 @@ def frame_csv(frame: pl.DataFrame, *, escape: bool) -> str:
     """CSV with full numbers; lists are joined by semicolons. `escape` makes unsafe characters visible."""
     text = frame.with_columns(_joined(frame, "; ")).write_csv()
     return "".join(plain(line, limit=len(line)) + "\n" for line in text.splitlines()) if escape else text
+
+
+def _branches(paths: Iterable[str | None]) -> list[str | None]:
+    """Paths such as `Net_0.Conv_1` as branches of the tree that the rows above have begun."""
+    open_paths: list[str] = []
+    branches: list[str | None] = []
+    for path in paths:
+        while open_paths and not (path == open_paths[-1] or (path and path.startswith(f"{open_paths[-1]}."))):
+            open_paths.pop()
+        if path is not None and path not in open_paths:
+            open_paths.append(path)
+        above = open_paths[-2] + "." if len(open_paths) > 1 else ""
+        branches.append(path and "  " * (len(open_paths) - 1) + path.removeprefix(above))
+    return branches
 
 
 def _joined(frame: pl.DataFrame, separator: str) -> list[pl.Expr]:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
@@ -11,32 +12,48 @@ from typing import assert_never
 from stepscope.core.finding import Finding, Place
 from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
 from stepscope.render.bars import looks, shares
-from stepscope.render.document import Report
-from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
+from stepscope.render.document import Page, Report
+from stepscope.render.format import QUANTITY, cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
 
-__all__ = ["report_html"]
+__all__ = ["page_html", "report_html"]
 
 _COLOURS = 8  # .part0 to .part7 of the style sheet
 _BAR_WIDTH = 1000  # units of the drawing, stretched to the page
+_UNBROKEN = 12  # characters of a name that never ends a line in its middle
+_SHORT = 24  # characters of a cell that needs no folding on a telephone
+_LONG = "words long"  # classes of the cells of a column that does
+_MANY_COLUMNS = 6  # more than a telephone shows beside a long one
+_SEPARATOR = re.compile(r"<[^>]*>|(?:::|[/\\_,(])(?=\w)")  # or a tag, which stays as it is
 
 
 def report_html(report: Report) -> str:
     """The whole report as one page."""
-    style = files("stepscope.render").joinpath("report.css").read_text(encoding="utf-8")
+    summary = [block for part in report.parts[:1] for block in part.blocks if not isinstance(block, Verdict)]
+    lead = f"stepscope report of <code>{_name(report.run.path)}</code>"
+    body = _body(report, lead, sentence(report.verdict), summary, report.lacking())
+    return _page(f"{plain(report.run.path)} – stepscope", body)
+
+
+def page_html(page: Page) -> str:
+    """A document that is no report, as one page: its first sentence is the heading."""
+    first, *rest = page.parts[0].blocks
+    heading = text(first) if isinstance(first, Text) else page.name
+    lead = f"{_name(page.name)} of <code>{_name(page.subject)}</code>"
+    return _page(f"{plain(page.subject)} – stepscope", _body(page, lead, heading, rest, {}))
+
+
+def _body(
+    report: Report | Page, lead: str, heading: str, summary: Iterable[Block], lacking: dict[str, list[str]]
+) -> list[str]:
+    """What the page is of, its heading, the blocks of its first part, links, and a section for each further part."""
     shown = [part for part in report.parts[1:] if part.blocks]
-    lacking = report.lacking()
     links = [(f"part-{number}", part.title) for number, part in enumerate(shown)]
     links += [("not-recorded", "Not recorded")] if lacking else []
     body = [
         "<header>",
-        f'<p class="path">stepscope report of <code>{_name(report.run.path)}</code></p>',
-        f"<h1>{_words(sentence(report.verdict))}</h1>",
-        *(
-            _block(block, report)
-            for part in report.parts[:1]
-            for block in part.blocks
-            if not isinstance(block, Verdict)
-        ),
+        f'<p class="path">{lead}</p>',
+        f"<h1>{_words(heading)}</h1>",
+        *(_block(block, report) for block in summary),
         f'<nav aria-label="Sections"><ul>{"".join(_link(*link) for link in links)}</ul></nav>',
         "</header>",
         "<main>",
@@ -44,11 +61,11 @@ def report_html(report: Report) -> str:
     for (anchor, title), part in zip(links, shown, strict=False):
         body += [f'<section id="{anchor}">', f"<h2>{_name(title)}</h2>"]
         body += [*(_block(block, report) for block in part.blocks), "</section>"]
-    body += [*_lacking(lacking), "</main>"]
-    return _page(f"{plain(report.run.path)} – stepscope", style, body)
+    return [*body, *_lacking(lacking), "</main>"]
 
 
-def _page(title: str, style: str, body: Iterable[str]) -> str:
+def _page(title: str, body: Iterable[str]) -> str:
+    style = files("stepscope.render").joinpath("report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     head = [
@@ -67,7 +84,7 @@ def _page(title: str, style: str, body: Iterable[str]) -> str:
     return "\n".join([*head, *body, "</body>", "</html>"]) + "\n"
 
 
-def _block(block: Block, report: Report) -> str:
+def _block(block: Block, report: Report | Page) -> str:
     match block:
         case Verdict():
             return f"<p><strong>{_words(sentence(block))}</strong></p>"
@@ -85,7 +102,8 @@ def _block(block: Block, report: Report) -> str:
 
 def _bars(bars: Bars) -> str:
     values = [max(part.value, 0.0) for part in bars.parts]
-    widths = [share * _BAR_WIDTH for share in shares(values)]
+    scale = _BAR_WIDTH * (min(sum(values) / bars.whole, 1.0) if bars.whole else 1.0)
+    widths = [share * scale for share in shares(values)]
     starts = [0.0, *accumulate(widths)]
     labels = [
         (_name(part.label), escape(quantity(part.value, bars.unit)), escape(quantity(share, "ratio")))
@@ -110,34 +128,44 @@ def _bars(bars: Bars) -> str:
 
 
 def _table(table: Table) -> str:
-    kinds = [
-        "number" if unit is not None or any(isinstance(row[i], int | float) for row in table.rows) else "words"
-        for i, (_, unit) in enumerate(table.columns)
-    ]
-    units = [unit for _, unit in table.columns]
+    """A table; on a narrow screen one with much text shows each row as a list of its headings and cells."""
+    texts = [[cell(value, unit) for value, (_, unit) in zip(row, table.columns, strict=True)] for row in table.rows]
+    kinds = [_kind(table, texts, column) for column in range(len(table.columns))]
+    headings = [_name(heading) for heading, _ in table.columns]
     heads = "".join(
-        f'<th class="{kind}" scope="col">{_name(heading)}</th>'
-        for kind, (heading, _) in zip(kinds, table.columns, strict=True)
+        f'<th class="{kind}" scope="col">{heading}</th>' for kind, heading in zip(kinds, headings, strict=True)
     )
     rows = "\n".join(
         "<tr>"
         + "".join(
-            f'<td class="{kind}">{_words(cell(value, unit))}</td>'
-            for kind, unit, value in zip(kinds, units, row, strict=True)
+            f'<td class="{kind}" data-label="{heading}"><span>{_breakable(_words(text))}</span></td>'
+            for kind, heading, text in zip(kinds, headings, row, strict=True)
         )
         + "</tr>"
-        for row in table.rows
+        for row in texts
     )
     caption = f"<caption>{_name(table.title)}</caption>" if table.title else ""
+    stacks = ' class="stacks"' if kinds.count(_LONG) > 1 or (_LONG in kinds and len(kinds) >= _MANY_COLUMNS) else ""
     return (
-        f'<div class="scroll" tabindex="0"><table>{caption}<thead><tr>{heads}</tr></thead>'
+        f'<div class="scroll" tabindex="0"><table{stacks}>{caption}<thead><tr>{heads}</tr></thead>'
         f"<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
-def _finding(block: FindingBlock, report: Report) -> str:
+def _kind(table: Table, texts: list[list[str]], column: int) -> str:
+    """Classes of the cells of a column."""
+    if table.columns[column][1] is not None or any(isinstance(row[column], int | float) for row in table.rows):
+        return "number"
+    return _LONG if any(len(row[column]) > _SHORT for row in texts) else "words"
+
+
+def _finding(block: FindingBlock, report: Report | Page) -> str:
     finding = block.finding
-    gain = f'<span class="gain">{escape(gain_text(finding.gain, report.mean_step))}</span>' if finding.gain else ""
+    gain = (
+        f'<span class="gain">{_unbroken(escape(gain_text(finding.gain, report.mean_step)))}</span>'
+        if finding.gain
+        else ""
+    )
     parts = [
         '<article class="finding">',
         f'<div class="title"><h3>{escape(plain(finding.title, limit=400))}</h3>{gain}</div>',
@@ -158,7 +186,7 @@ def _finding(block: FindingBlock, report: Report) -> str:
 def _evidence(finding: Finding) -> str:
     items = (
         f"<div><dt>{_name(e.label)} <code>{_name(e.source)}</code></dt>"
-        f"<dd>{escape(quantity(e.value, e.unit))}</dd></div>"
+        f"<dd>{_unbroken(escape(quantity(e.value, e.unit)))}</dd></div>"
         for e in finding.evidence
     )
     return f'<dl class="evidence">{"".join(items)}</dl>' if finding.evidence else ""
@@ -166,8 +194,8 @@ def _evidence(finding: Finding) -> str:
 
 def _places(places: tuple[Place, ...]) -> str:
     items = (
-        f"<li><code>{escape(place_text(place))}</code>"
-        + (f" <code>{_name(place.text.strip())}</code>" if place.text.strip() else "")
+        f"<li><code>{_breakable(escape(place_text(place)))}</code>"
+        + (f' <code class="source">{_breakable(_name(place.text.strip()))}</code>' if place.text.strip() else "")
         + "</li>"
         for place in places
     )
@@ -193,5 +221,17 @@ def _words(words: str) -> str:
     """A sentence; what stands between backticks is a command."""
     parts = words.split("`")
     if len(parts) % 2 == 0:
-        return escape(words)
-    return "".join(f"<code>{escape(part)}</code>" if i % 2 else escape(part) for i, part in enumerate(parts))
+        return _unbroken(escape(words))
+    return "".join(f"<code>{escape(part)}</code>" if i % 2 else _unbroken(escape(part)) for i, part in enumerate(parts))
+
+
+def _unbroken(words: str) -> str:
+    """No line ends between a number and its unit."""
+    return QUANTITY.sub("\\1\u00a0\\2", words)
+
+
+def _breakable(words: str) -> str:
+    """A long path or name may end a line after a separator, rather than anywhere."""
+    if len(words) <= _UNBROKEN:
+        return words
+    return _SEPARATOR.sub(lambda found: found[0] if found[0].startswith("<") else f"{found[0]}<wbr>", words)

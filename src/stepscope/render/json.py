@@ -34,6 +34,7 @@ def report_document(report: Report) -> dict[str, object]:
         "run": asdict(report.run),
         "verdict": _verdict(report.verdict),
         "findings": [_finding(block) for block in report.findings],
+        "checked": report.checked,
         "unchecked": [asdict(unchecked) for unchecked in report.unchecked],
         "skipped": [asdict(skipped) for skipped in report.skipped],
         "sections": [_section(part) for part in report.parts],
@@ -68,7 +69,14 @@ def _finite(value: object) -> object:
 
 
 def _verdict(verdict: Verdict) -> dict[str, object]:
-    return {"bound": verdict.bound, "share": verdict.share, "sentence": sentence(verdict)}
+    return {
+        "bound": verdict.bound,
+        "share": verdict.share,
+        "sentence": sentence(verdict),
+        "rank": verdict.rank,
+        "ranks": verdict.ranks,
+        "steps": verdict.steps,
+    }
 
 
 def _finding(block: FindingBlock) -> dict[str, object]:
@@ -105,7 +113,8 @@ def _block(block: Block) -> dict[str, object]:
             named = [{"name": name, "unit": unit} for name, unit in columns]
             return {"kind": "table", "title": title, "columns": named, "rows": rows}
         case Bars():
-            return {"kind": "bars", **asdict(block)}
+            parts = [asdict(part) for part in block.parts]
+            return {"kind": "bars", "title": block.title, "unit": block.unit, "parts": parts}
         case FindingBlock():
             return {"kind": "finding", **_finding(block)}
         case _:

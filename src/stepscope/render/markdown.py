@@ -1,17 +1,19 @@
 """A report, or the table of an analysis, as Markdown (GitHub's dialect). Names are escaped: they are data."""
 
+import html
 import re
 from typing import assert_never
 
 from stepscope.core.finding import Finding
 from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
 from stepscope.render.bars import shares
-from stepscope.render.document import Report
+from stepscope.render.document import Page, Report
 from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
 
-__all__ = ["escape", "report_markdown", "table_markdown"]
+__all__ = ["escape", "page_markdown", "report_markdown", "table_markdown"]
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>#|~&@$]|:(?=//)|(?<=www)\.")  # what has a meaning inside a line
+_COMMAND = re.compile(r"(?<!`)`([^`|\\ ](?:[^`|\\]*[^`|\\ ])?)`(?!`)")  # a command of ours within a cell
 _LINE_START = re.compile(r"^(\d*)([.)=:+-])")
 
 
@@ -35,12 +37,30 @@ def report_markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page_markdown(page: Page) -> str:
+    """A document that is no report, short enough for a comment: all but its first part is folded up.
+
+    Bars of one scale are left out: as tables they would only repeat the one that compares them.
+    """
+    lines = [f"### {escape(plain(page.name))}"]
+    for number, part in enumerate(page.parts):
+        if number:
+            lines += ["", f"<details><summary>{html.escape(plain(part.title))}</summary>"]
+        for block in part.blocks:
+            if block is page.parts[0].blocks[0] and isinstance(block, Text):
+                lines += ["", f"**{_with_commands(text(block))}**"]
+            elif not (isinstance(block, Bars) and block.whole):
+                lines += ["", *_block(block, page)]
+        lines += ["", "</details>"] if number else []
+    return "\n".join(lines) + "\n"
+
+
 def table_markdown(table: Table) -> str:
     """A table; numbers are aligned to the right."""
     return "\n".join(_table(table)) + "\n"
 
 
-def _block(block: Block, report: Report) -> list[str]:
+def _block(block: Block, report: Report | Page) -> list[str]:
     match block:
         case Verdict():
             return [f"**{escape(sentence(block))}**"]
@@ -63,7 +83,7 @@ def _table(table: Table) -> list[str]:
         for i, (_, unit) in enumerate(table.columns)
     ]
     units = [unit for _, unit in table.columns]
-    rows = [[escape(cell(value, unit)) for value, unit in zip(row, units, strict=True)] for row in table.rows]
+    rows = [[_cell(cell(value, unit).strip()) for value, unit in zip(row, units, strict=True)] for row in table.rows]
     ruler = ["---:" if number else ":---" for number in numbers]
     return [f"| {' | '.join(texts)} |" for texts in (headings, ruler, *rows)]
 
@@ -74,7 +94,7 @@ def _bars(bars: Bars) -> list[str]:
     return _table(Table("", ((bars.title, None), ("mean", bars.unit), ("share", "ratio")), rows))
 
 
-def _finding(rule: str, finding: Finding, report: Report) -> list[str]:
+def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
     lines = [f"### {escape(plain(finding.title, limit=400))}", ""]
     if finding.gain:
         gain = f"**{escape(gain_text(finding.gain, report.mean_step))}**: {_with_commands(finding.gain.basis)}"
@@ -113,6 +133,12 @@ def _with_commands(words: str) -> str:
     """A sentence of ours: what stands between backticks stays code, the rest is escaped."""
     parts = re.split(r"`([^`]+)`", plain(words, limit=2000).strip())
     return _LINE_START.sub(r"\1\\\2", "".join(_code(part) if i % 2 else _inline(part) for i, part in enumerate(parts)))
+
+
+def _cell(words: str) -> str:
+    """A cell in which commands stay code; a bar or backslash would end or change it, and so is escaped as a name."""
+    parts = _COMMAND.split(words)
+    return "".join(f"`{part}`" if i % 2 else _inline(part) for i, part in enumerate(parts))
 
 
 def _inline(words: str) -> str:

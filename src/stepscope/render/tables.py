@@ -16,7 +16,9 @@ __all__ = ["print_table"]
 _GAP = 2  # blanks between columns
 _NARROWEST = 20  # cells below which a name cannot be read
 _HEADING = 11  # cells that the heading of a column of numbers may take on one line
+_LONGEST_WORD = 30  # cells of a word that is kept whole, such as the name of a rule
 _FOLDS = 2  # lines that a name may take before its middle is left out
+_LONGEST_COMMAND = 1_000  # characters of a sentence with a command: no name in a trace may be endless
 _FOLDS_OF_WORDS = 12  # lines that a sentence may take
 
 
@@ -37,11 +39,21 @@ class _Column:
 
     @property
     def least(self) -> int:
-        return self.width if self.number else min(self.width, _NARROWEST)
+        if self.number:
+            return self.width
+        words = (word for text in self.texts if _is_prose(text) for word in text.split())
+        longest = max((cell_len(word) for word in words if cell_len(word) <= _LONGEST_WORD), default=0)
+        return min(self.width, max(_NARROWEST, longest))
 
     def folds(self, width: int) -> list[int]:
-        """Length from which the middle of each text is left out: prose is kept, names of functions are not."""
-        return [width * (_FOLDS_OF_WORDS if _is_prose(text) else _FOLDS) for text in self.texts]
+        """Length from which the middle of each text is left out: prose is kept, names of functions are not.
+
+        Half a command cannot be run, so a text with one is never cut.
+        """
+        return [
+            max(len(text), 1) if _has_command(text) else width * (_FOLDS_OF_WORDS if _is_prose(text) else _FOLDS)
+            for text in self.texts
+        ]
 
 
 def print_table(console: Console, table: Table, *, limit: int = 400) -> None:
@@ -49,7 +61,7 @@ def print_table(console: Console, table: Table, *, limit: int = 400) -> None:
     columns = [
         _Column(
             heading=plain(heading),
-            texts=tuple(cell(row[i], unit, limit) for row in table.rows),
+            texts=tuple(cell(row[i], unit, _limit(row[i], limit)) for row in table.rows),
             number=unit is not None or any(isinstance(row[i], int | float) for row in table.rows),
             names_row=unit is None,
         )
@@ -61,9 +73,18 @@ def print_table(console: Console, table: Table, *, limit: int = 400) -> None:
         _print_block(console, block)
 
 
+def _limit(value: object, limit: int) -> int:
+    return max(limit, _LONGEST_COMMAND) if isinstance(value, str) and _has_command(value) else limit
+
+
 def _is_prose(text: str) -> bool:
     """True for sentences; names of functions and kernels have colons or brackets within."""
-    return not any(mark in text for mark in ("::", "<", "()"))
+    return _has_command(text) or not any(mark in text for mark in ("::", "<", "()"))
+
+
+def _has_command(text: str) -> bool:
+    """True for sentences of ours that say what to run."""
+    return text.count("`") == 2 and " " in text
 
 
 def _blocks(columns: Sequence[_Column], room: int) -> list[list[_Column]]:

@@ -3,22 +3,22 @@
 Without a terminal the width is 100 columns and nothing is coloured, so that a pipe or a file always gets the same text.
 """
 
-import re
 import shutil
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, assert_never
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.rule import Rule
 from rich.text import Text as Line
 
 from stepscope.core.finding import Finding, Place
 from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
 from stepscope.render.bars import cells, looks, shares
-from stepscope.render.document import Report
+from stepscope.render.document import Page, Report
 from stepscope.render.format import (
+    QUANTITY,
     code_lines,
     counted,
     gain_text,
@@ -30,7 +30,15 @@ from stepscope.render.format import (
 )
 from stepscope.render.tables import print_table
 
-__all__ = ["console_for", "print_finding", "print_page", "print_report", "print_summary", "print_title"]
+__all__ = [
+    "console_for",
+    "print_document",
+    "print_finding",
+    "print_page",
+    "print_report",
+    "print_summary",
+    "print_title",
+]
 
 _PIPE_WIDTH = 100
 _NARROWEST = 60  # cells: below this nothing lines up, and the terminal may fold as it likes
@@ -39,15 +47,22 @@ _TOP = 3  # findings on the first screen
 _FILLS = ("█", "▓", "▒", "░", "▚", "▞", "▪", "·")
 _PLAIN_FILLS = "#=+-*%o."  # for an output that has ASCII only
 _STYLES = ("yellow", "blue", "cyan", "magenta", "green", "red", "white", "bright_black")
-_QUANTITY = re.compile(r"(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|GB/s)(?!\w)")
 _NO_BREAK = "\ue000"  # stands for a blank while lines are broken; rich breaks at no-break spaces too
-_BOUND_STYLES = {"balanced": "bold green", "unknown": "bold yellow"}
+_BOUND_STYLES = {"balanced": "bold green", "device": "bold green", "unknown": "bold yellow"}
+
+
+class _Console(Console):
+    """A console that leaves it to the command line what to do when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Called while a BrokenPipeError is handled; rich itself would exit with 1."""
+        raise
 
 
 def console_for(stream: IO[str]) -> Console:
     """A console that takes no markup from text, and has a fixed width unless `stream` is a terminal."""
     width = max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else _PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return _Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def print_report(console: Console, report: Report) -> None:
@@ -74,8 +89,22 @@ def print_summary(console: Console, report: Report) -> None:
         console.print(Line(f"{counted(rest, 'more finding')} in the full report."))
 
 
+def print_document(console: Console, page: Page) -> None:
+    """Print a document that is no report: its first sentence, the rest of its first part, then every other part."""
+    for number, part in enumerate(page.parts):
+        if number:
+            print_title(console, part.title)
+        for block in part.blocks:
+            if block is page.parts[0].blocks[0] and isinstance(block, Text):
+                _print_words(console, Line(text(block), style="bold"))
+            else:
+                _print_block(console, block, page)
+
+
 def print_page(console: Console, page: str) -> None:
     """Print a page written in Markdown, such as that of a rule."""
+    from rich.markdown import Markdown  # 40 ms that no table needs
+
     with console.capture() as drawn:
         console.print(Markdown(page, code_theme="default", hyperlinks=False))
     for line in drawn.get().splitlines():
@@ -88,7 +117,7 @@ def print_title(console: Console, title: str) -> None:
     console.print(Rule(Line(plain(title), style="bold"), align="left", characters="─"))
 
 
-def _print_block(console: Console, block: Block, report: Report) -> None:
+def _print_block(console: Console, block: Block, report: Report | Page) -> None:
     match block:
         case Verdict():
             _print_words(console, Line(sentence(block), style=_BOUND_STYLES.get(block.bound, "bold red")))
@@ -101,7 +130,7 @@ def _print_block(console: Console, block: Block, report: Report) -> None:
                 console.print(Line(plain(block.title), style="bold"))
             print_table(console, block)
         case FindingBlock():
-            print_finding(console, block, report.mean_step, report.run.ranks)
+            print_finding(console, block, report.mean_step, report.ranks)
         case _:
             assert_never(block)
 
@@ -109,8 +138,11 @@ def _print_block(console: Console, block: Block, report: Report) -> None:
 def _print_bars(console: Console, bars: Bars) -> None:
     width = console.width - 1
     values = [max(part.value, 0.0) for part in bars.parts]
-    bar = Line()
-    for size, (fill, style) in zip(cells(values, width), _fills(console, bars), strict=True):
+    bar, drawn = Line(), width
+    if bars.whole:
+        console.print(Line(plain(bars.title)))
+        drawn = max(1, round(width * min(sum(values) / bars.whole, 1.0)))
+    for size, (fill, style) in zip(cells(values, drawn), _fills(console, bars), strict=True):
         bar.append(fill * size, style=style)
     console.print(bar)
     legend = _legend(console, bars, values, width)
@@ -146,8 +178,11 @@ def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
 
 def _print_brief(console: Console, number: int, finding: Finding, mean_step: float | None, *, roomy: bool) -> None:
     """A finding in five lines, more only if `roomy`: title and gain, evidence, place, what to do, code."""
-    evidence = "; ".join(f"{plain(e.label)} {quantity(e.value, e.unit)}" for e in finding.evidence)
-    lines = [("   ", _print_heading(console, f"{number}. ", finding, mean_step).append(evidence, style="dim"))]
+    second = _print_heading(console, f"{number}. ", finding, mean_step)
+    evidence = [f"{plain(e.label)} {quantity(e.value, e.unit)}" for e in finding.evidence]
+    if not roomy:
+        evidence = _fitting(evidence, console.width - 3 - second.cell_len)
+    lines = [("   ", second.append("; ".join(evidence), style="dim"))]
     lines += [("   ", _place(place)) for place in finding.where[: 2 if number == 1 else 1]]
     for advice in finding.advice[:1]:
         lines.append(("   ", Line(f"→ {plain(advice.text, limit=400)}")))
@@ -159,6 +194,12 @@ def _print_brief(console: Console, number: int, finding: Finding, mean_step: flo
             _print_words(console, line, lead=lead)
         else:
             _print_cut(console, Line(lead).append_text(line))
+
+
+def _fitting(texts: list[str], room: int) -> list[str]:
+    """The first texts that fit on one line together: of a figure that is cut nobody can tell what it was."""
+    ends = accumulate(len(text) + len("; ") for text in texts)
+    return [text for text, end in zip(texts, ends, strict=True) if end - len("; ") <= room] or texts[:1]
 
 
 def print_finding(console: Console, block: FindingBlock, mean_step: float | None, all_ranks: tuple[int, ...]) -> None:
@@ -226,7 +267,7 @@ def _print_field(console: Console, name: str, value: str | Line) -> None:
 def _print_words(console: Console, words: Line, lead: str = "") -> None:
     """Words folded at blanks, but not between a number and its unit; all lines begin below the first one's words."""
     words = words.copy()
-    words.plain = _QUANTITY.sub(rf"\1{_NO_BREAK}\2", words.plain)
+    words.plain = QUANTITY.sub(rf"\1{_NO_BREAK}\2", words.plain)
     for number, line in enumerate(words.wrap(console, console.width - len(lead))):
         line.rstrip()
         line.plain = line.plain.replace(_NO_BREAK, " ")

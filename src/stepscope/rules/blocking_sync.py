@@ -28,11 +28,11 @@ import polars as pl
 
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._samples import steady_samples
-from stepscope.analyses._work import has_gpu
+from stepscope.analyses._work import need_gpu
 from stepscope.analyses.blocking_syncs import blocking_syncs
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -44,8 +44,7 @@ READS = r"\.(item|tolist|cpu|numpy|nonzero|synchronize)\("  # what waits for the
 
 
 def check(run: Run) -> Iterator[Finding]:
-    if not has_gpu(run):
-        return
+    need_gpu(run)
     slow = [row for row in device_idle(run) if row.sync > MIN_SHARE * row.step]
     if not slow:
         return
@@ -72,33 +71,40 @@ def _evidence(row: DeviceIdle, calls: pl.DataFrame) -> tuple[Evidence, ...]:
     blocked = float(calls["total"].sum()) / row.steps
     count = float(calls["calls"].sum()) / row.steps
     return (
-        Evidence(label="idle after blocking calls, per step", value=row.sync, unit="ns", source="blocking-syncs"),
-        Evidence(label="share of the step", value=row.sync / row.step, unit="ratio", source="blocking-syncs"),
-        Evidence(label="host blocked per step", value=blocked, unit="ns", source="blocking-syncs"),
-        Evidence(label="blocking calls per step", value=count, unit="count", source="blocking-syncs"),
+        Evidence(
+            label="mean idle time after blocking calls per step", value=row.sync, unit="ns", source="blocking_syncs"
+        ),
+        Evidence(label="share of the mean step", value=row.sync / row.step, unit="ratio", source="blocking_syncs"),
+        Evidence(label="mean time the host is blocked per step", value=blocked, unit="ns", source="blocking_syncs"),
+        Evidence(label="mean blocking calls per step", value=count, unit="count", source="blocking_syncs"),
     )
 
 
 def _recorded(calls: pl.DataFrame) -> tuple[Place, ...]:
     known = calls.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(PLACES)
-    return tuple(Place(file=file, line=line) for file, line in known.select("file", "line").iter_rows())
+    rows = known.select("file", "line", pl.col("function", "text").fill_null("")).iter_rows()
+    return tuple(Place(file=file, line=line, symbol=function, text=text) for file, line, function, text in rows)
 
 
 def _sampled(run: Run, rank: int) -> tuple[Place, ...]:
     """Lines that read a value back and that samples meet most often: the host sits there."""
+    return tuple(place for of_rank, place in run.per_rank(_reads, chain, only=rank) if of_rank == rank)[:PLACES]
+
+
+def _reads(run: Run) -> tuple[tuple[int, Place], ...]:
+    """For each rank, the lines that read a value back in some samples, by their time."""
     try:
         samples = steady_samples(run)
     except MissingData:
         return ()
     reads = pl.coalesce("expression", "text").str.contains(READS)
-    own = samples.filter(
-        pl.col("rank").eq(rank) & pl.col("phase").ne("data_wait") & reads & pl.col("file").is_not_null()
-    )
-    lines = own.group_by("file", "line", "function").agg(pl.col("weight").sum(), pl.len(), pl.col("text").first())
-    rows = lines.filter(pl.col("len") >= MIN_SAMPLES).sort(["weight", "line"], descending=[True, False]).head(PLACES)
+    own = samples.filter(pl.col("phase").ne("data_wait") & reads & pl.col("file").is_not_null())
+    key = ["rank", "file", "line", "function"]
+    lines = own.group_by(key).agg(pl.col("weight").sum(), pl.len(), pl.col("text").first())
+    rows = lines.filter(pl.col("len") >= MIN_SAMPLES).sort(["rank", "weight", "line"], descending=[False, True, False])
     return tuple(
-        Place(file=file, line=line, symbol=function or "", text=(text or "").strip())
-        for file, line, function, _, _, text in rows.iter_rows()
+        (rank, Place(file=file, line=line, symbol=function or "", text=(text or "").strip()))
+        for rank, file, line, function, _, _, text in rows.iter_rows()
     )
 
 

@@ -1,30 +1,41 @@
 """Collectives run while nothing computes.
 
 ## What it finds
-Devices that spend more than 10 % of the step in communication kernels (NCCL, RCCL) with no computing kernel beside
-them.
+Devices that spend more than 10 % of the step in communication kernels (NCCL, RCCL, DeepEP, custom all-reduce, …) with
+no computing kernel beside them, and which collective of which process group takes most of that time. In a job on the
+CPU: steps in which gloo communicates for more than 10 % while no operator computes.
 
 ## Why it costs time
-A collective that overlaps with backward is free; an exposed one makes the device wait for the network, or for the
+A collective that overlaps with computing is free; an exposed one makes the device wait for the network, or for the
 slowest rank.
 
 ## What to do
-Let gradients travel while backward goes on: DistributedDataParallel with large buckets and without
-`find_unused_parameters`; for FSDP, prefetch. Accumulate gradients under `no_sync()`, compress them, or raise the batch
-of each rank.
+That follows from the collective. An all-reduce of gradients should travel while backward goes on:
+DistributedDataParallel with large buckets, gradients accumulated under `no_sync()`. All-gather and reduce-scatter are
+FSDP's: prefetch, and keep the parameters gathered where memory allows. All-to-all and DeepEP's dispatch and combine are
+those of a mixture of experts or of sharded embeddings: compute something else meanwhile, and balance the experts. Send
+and receive are a pipeline's: more micro-batches. Where there is too little computing per communication to hide it, only
+less communication helps: a larger batch per rank, fewer ranks per group, compression.
 
 ## How the gain is predicted
 High end: all exposed communication. Low end: half of it, because the last bucket has nothing left to hide behind.
 
 ## When it is wrong
-The time of a collective includes waiting for the last rank to arrive. If one rank is late, mend that rank: no overlap
-helps, and the exposed time of the others is a symptom.
+The time of a collective includes waiting for the last rank to arrive. Where one rank is late in most collectives, that
+part is left to the rule `late-rank`; where the ranks take turns, no overlap helps with it either.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from stepscope.analyses._device_idle import device_idle
-from stepscope.analyses._work import has_gpu
+import polars as pl
+
+from stepscope.analyses._device_idle import SHORTEST, device_idle
+from stepscope.analyses._late import delay_by_late_rank
+from stepscope.analyses._work import has_gpu, need_gpu
+from stepscope.analyses.overlap import overlap
+from stepscope.analyses.process_groups import process_groups
+from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -35,43 +46,172 @@ MIN_SHARE = 0.10  # of the step: torch_tb_profiler's limit for communication
 
 
 def check(run: Run) -> Iterator[Finding]:
-    if not has_gpu(run):
-        return
-    slow = [row for row in device_idle(run) if row.communication > MIN_SHARE * row.step]
+    rows = {row.rank: row for row in _ranks(run)}
+    exposed = {rank: max(0.0, row.communication - delay_by_late_rank(run, rank)) for rank, row in rows.items()}
+    slow = [rank for rank, row in rows.items() if exposed[rank] > MIN_SHARE * row.step]
     if not slow:
         return
-    worst = max(slow, key=lambda row: row.communication / row.step)
-    exposed, step = worst.communication, worst.step
+    worst = rows[max(slow, key=lambda rank: exposed[rank] / rows[rank].step)]
+    most = _most_exposed(run, worst.rank)
+    collective = str(most["collective"] or "") if most else ""
+    group = str(most["parallel"] or "") if most else ""
     yield Finding(
-        title="Communication is exposed",
+        title=f"Communication is exposed{_title(collective, group)}",
         cause="configuration",
-        evidence=(
-            Evidence(label="exposed communication per step", value=exposed, unit="ns", source="device-time"),
-            Evidence(label="share of the step", value=exposed / step, unit="ratio", source="device-time"),
-            Evidence(label="computing", value=worst.compute / step, unit="ratio", source="device-time"),
-        ),
+        evidence=tuple(_evidence(worst, exposed[worst.rank], most)),
         gain=Gain(
-            low_ns=int(exposed / 2),
-            high_ns=int(exposed),
+            low_ns=int(exposed[worst.rank] / 2),
+            high_ns=int(exposed[worst.rank]),
             basis="communication that no computing hides, waiting for other ranks included",
             confidence="structural",
         ),
-        advice=_ADVICE,
-        ranks=tuple(row.rank for row in slow),
+        advice=_advice(collective, group, too_much=exposed[worst.rank] > worst.compute),
+        ranks=tuple(slow),
     )
 
 
-_ADVICE = (
-    Advice(
-        text="Send gradients in large buckets while backward goes on",
-        code="model = DistributedDataParallel(model, bucket_cap_mb=100, gradient_as_bucket_view=True)",
-    ),
-    Advice(
-        text="When accumulating gradients, communicate once per step",
-        code="with model.no_sync():  # all micro-batches but the last\n    loss.backward()",
-    ),
-    Advice(text="Raise the batch of each rank, so that there is more to compute per collective"),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rank:
+    """The mean step of a rank, of which `steps` were traced, and what `source` says of it; times in ns."""
+
+    rank: int
+    step: float
+    communication: float
+    compute: float
+    steps: int
+    source: str
+
+
+def _ranks(run: Run) -> Iterator[_Rank]:
+    if not has_gpu(run):
+        yield from _on_the_cpu(run)
+        return
+    for row in device_idle(run):
+        yield _Rank(
+            rank=row.rank, step=row.step, communication=row.communication, compute=row.compute, steps=row.steps,
+            source="device_time",
+        )  # fmt: skip
+
+
+def _on_the_cpu(run: Run) -> Iterator[_Rank]:
+    """Ranks whose host communicates, by gloo. Raises MissingData as `need_gpu` does where none is seen to."""
+    try:
+        table = overlap(run).filter(pl.col("duration").sum().over("rank") >= SHORTEST)
+    except MissingData:
+        need_gpu(run)
+        raise
+    computes = pl.col("compute") + pl.col("overlapped")
+    means = table.group_by("rank").agg(pl.col("duration", "exposed_communication").mean(), computes.mean(), pl.len())
+    for rank, step, exposed, compute, steps in means.iter_rows():
+        yield _Rank(rank=rank, step=step, communication=exposed, compute=compute, steps=steps, source="overlap")
+
+
+def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:
+    """The row of `process_groups` with the most exposed time of a rank; where that is not known, the longest."""
+    try:
+        rows = process_groups(run).filter((pl.col("rank") == rank) & (pl.col("exposed") > 0).fill_null(True))
+    except MissingData:
+        return None
+    rows = rows.sort("exposed", "duration", descending=True, nulls_last=True, maintain_order=True)
+    return rows.row(0, named=True) if rows.height else None
+
+
+def _title(collective: str, group: str) -> str:
+    if not collective:
+        return ""
+    return f", most of all {collective}" + (f" of {group} parallelism" if group not in ("", "world") else "")
+
+
+def _evidence(row: _Rank, exposed: float, most: dict[str, str | int | None] | None) -> Iterator[Evidence]:
+    yield Evidence(label="mean exposed communication per step", value=exposed, unit="ns", source=row.source)
+    yield Evidence(label="share of the mean step", value=exposed / row.step, unit="ratio", source=row.source)
+    label = "computing, share of the mean step"
+    yield Evidence(label=label, value=row.compute / row.step, unit="ratio", source=row.source)
+    if most is not None and most["collective"] and most["exposed"] is not None:
+        share = float(most["exposed"]) / row.steps
+        label = f"mean exposed {most['collective']} per step"
+        yield Evidence(label=label, value=share, unit="ns", source="process_groups")
+
+
+def _advice(collective: str, group: str, *, too_much: bool) -> tuple[Advice, ...]:
+    key = "tensor" if "tensor" in group else _KINDS.get(collective, "other")
+    less = replace(_LESS, code="") if key != "other" else _LESS  # the hook is DistributedDataParallel's
+    return (*_ADVICE[key], *((less,) if too_much else ()))
+
+
+_KINDS = {
+    **dict.fromkeys(("all_gather", "reduce_scatter"), "sharded"),
+    **dict.fromkeys(("all_to_all", "all_to_allv", "dispatch", "combine"), "experts"),
+    **dict.fromkeys(("send", "recv", "send_recv"), "pipeline"),
+    "broadcast": "broadcast",
+    "barrier": "barrier",
+}
+_LESS = Advice(
+    text="There is less computing than exposed communication, so overlap cannot hide it: raise the batch of each rank, "
+    "make the groups smaller, keep them within a machine, or compress",
+    code="from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n"
+    "model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
 )
+_ADVICE = {
+    "other": (
+        Advice(
+            text="Send gradients in large buckets while backward goes on",
+            code="model = DistributedDataParallel(model, bucket_cap_mb=100, gradient_as_bucket_view=True)",
+        ),
+        Advice(
+            text="When accumulating gradients, communicate once per step",
+            code="with model.no_sync():  # all micro-batches but the last\n    loss.backward()",
+        ),
+        Advice(text="Raise the batch of each rank, so that there is more to compute per collective"),
+    ),
+    "sharded": (
+        Advice(
+            text="Fetch the next layers' parameters while this one computes (FSDP2; FSDP1: forward_prefetch=True)",
+            code="layer.set_modules_to_forward_prefetch([next_layer])\n"
+            "layer.set_modules_to_backward_prefetch([previous_layer])",
+        ),
+        Advice(
+            text="Where memory allows, keep parameters gathered from forward to backward, or shard within a machine",
+            code="fully_shard(layer, mesh=mesh, reshard_after_forward=False)",
+        ),
+    ),
+    "experts": (
+        Advice(
+            text="Compute what needs no tokens of other ranks meanwhile: shared experts, or half of the batch",
+            code="work = dist.all_to_all_single(received, tokens, async_op=True)\n"
+            "shared = shared_expert(x)\nwork.wait()",
+        ),
+        Advice(text="Balance the experts or embedding tables: an all-to-all lasts as long as its fullest rank"),
+    ),
+    "pipeline": (
+        Advice(
+            text="More and smaller micro-batches, and several stages per rank, leave less of the pipeline waiting",
+            code="schedule = ScheduleInterleaved1F1B(stages, n_microbatches=4 * pipeline_ranks)",
+        ),
+    ),
+    "broadcast": (
+        Advice(
+            text="DistributedDataParallel sends buffers in each forward: stop it where ranks need not agree on them",
+            code="model = DistributedDataParallel(model, broadcast_buffers=False)",
+        ),
+    ),
+    "barrier": (
+        Advice(
+            text="Take barriers out of the step: collectives order the ranks by themselves",
+            code="dist.barrier()  # once before training, not in each step",
+        ),
+    ),
+    "tensor": (
+        Advice(
+            text="Tensor parallelism communicates in each layer: keep its group small and within a machine's links",
+            code='mesh = init_device_mesh("cuda", (ranks // 8, 8), mesh_dim_names=("dp", "tp"))',
+        ),
+        Advice(
+            text="Overlap its collectives with the matrix products around them",
+            code="torch._inductor.config._micro_pipeline_tp = True  # with torch.compile and symmetric memory",
+        ),
+    ),
+}
 
 
 def example(synth: Synth, fixed: bool) -> None:

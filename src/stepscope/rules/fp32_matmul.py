@@ -26,11 +26,11 @@ import polars as pl
 
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._fp32_matmul import fp32_matmul_kernels
-from stepscope.analyses._work import has_gpu
+from stepscope.analyses._work import need_gpu
 from stepscope.analyses.bound import UTILISED
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.intervals import spans, total, union
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -41,11 +41,12 @@ WITH_TF32 = 8.0  # compute capability from which tensor cores multiply TF32
 
 
 def check(run: Run) -> Iterator[Finding]:
-    if not has_gpu(run):
-        return
-    busy = [row for row in device_idle(run) if row.utilisation >= UTILISED and _could_use_tf32(run, row)]
-    slow = [(_matmul(run, row), row) for row in busy]
-    slow = [found for found in slow if found[0] > MIN_SHARE * found[1].step]
+    need_gpu(run)
+    slow = [
+        (time, row)
+        for time, row in run.per_rank(_busy, chain)
+        if time > MIN_SHARE * row.step and _could_use_tf32(run, row)
+    ]
     if not slow:
         return
     time, worst = max(slow, key=lambda found: found[0] / found[1].step)
@@ -53,8 +54,8 @@ def check(run: Run) -> Iterator[Finding]:
         title="Matrices are multiplied in float32 without tensor cores",
         cause="configuration",
         evidence=(
-            Evidence(label="float32 matrix kernels per step", value=time, unit="ns", source="kernels"),
-            Evidence(label="share of the step", value=time / worst.step, unit="ratio", source="kernels"),
+            Evidence(label="mean time in float32 matrix kernels per step", value=time, unit="ns", source="kernels"),
+            Evidence(label="share of the mean step", value=time / worst.step, unit="ratio", source="kernels"),
         ),
         gain=Gain(
             low_ns=int(SAVED[0] * time),
@@ -68,6 +69,11 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         ranks=tuple(found[1].rank for found in slow),
     )
+
+
+def _busy(run: Run) -> tuple[tuple[float, DeviceIdle], ...]:
+    """Time of float32 matrix kernels in ns per step on each device that is busy, and what else it did."""
+    return tuple((_matmul(run, row), row) for row in device_idle(run) if row.utilisation >= UTILISED)
 
 
 def _matmul(run: Run, row: DeviceIdle) -> float:

@@ -47,8 +47,8 @@ def check(run: Run) -> Iterator[Finding]:
         title="The garbage collector interrupts training",
         cause="scheduling",
         evidence=(
-            Evidence(label="collector per step", value=gc, unit="ns", source="steps"),
-            Evidence(label="share of the step", value=gc / step, unit="ratio", source="steps"),
+            Evidence(label="mean time in the collector per step", value=gc, unit="ns", source="steps"),
+            Evidence(label="share of the mean step", value=gc / step, unit="ratio", source="steps"),
         ),
         gain=Gain(
             low_ns=int(gc / 2), high_ns=int(gc), basis="measured time of the collections", confidence="structural"

@@ -11,15 +11,16 @@ collate function, or in reading files; in the training process itself (`num_work
 up.
 
 ## What to do
-Start with as many workers as there are cores for each rank, up to 16. If all cores are busy, more workers win nothing:
+Start with as many workers as there are cores for each rank, up to 16; a trace does not tell how many there are: try 2,
+then more. If all cores are busy, more workers win nothing:
 make the slowest line of the loading cheaper, work on whole batches, or store the data as the model needs it. Fetching
 a batch that takes less than 2 ms is not worth a worker, whose hand-over costs as much.
 
 ## How the gain is predicted
-At most the wait: what remains is a step without it. The low end is what more workers save: half of the wait, or less
+At most the wait, and twice the time in which the main thread could run but its own workers had the cores (its operator
+threads wait as well): cheaper loading gives both back. The low end is what more workers save: half of the wait, or less
 where the cores are needed. A step cannot get shorter than the CPU time of the job in it divided by the cores, and that
-time grows when cores share caches and memory. The simple subtraction is wrong more often than right: a cheaper
-transform can save more than the wait, because it leaves forward and backward more of the cores; that is not counted.
+time grows when cores share caches and memory.
 
 ## When it is wrong
 A loader that is slow once, when its workers start, looks slow in a run of few steps; so does a cold page cache. A
@@ -32,10 +33,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses._crowding import crowding
 from stepscope.analyses._device_idle import device_idle
 from stepscope.analyses._loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
 from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._work import has_gpu
+from stepscope.analyses.core_waits import UNCOUNTED
 from stepscope.analyses.lines import lines
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
@@ -53,6 +56,7 @@ AT_START = 0.5  # of all waiting in the first step of an epoch: the start of the
 MIN_SAMPLES = 5  # fewer samples name no line
 MIN_OF_WAIT = 0.1  # of the wait: a line with less is beside the point
 LINES = 3
+FIRST_TRY = 2  # workers where the number of cores is not known: two cores are everywhere
 IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
 _WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fastprogress)/"  # of a loader in its loop
 
@@ -80,35 +84,43 @@ def check(run: Run) -> Iterator[Finding]:
     culprits = [row for row in waits if row.wait / row.step >= worst.wait / worst.step - ALIKE]
     facts = loader_facts(run, worst.rank)
     found = _lines(run, worst.rank)
+    crowded = crowding(run, worst.rank)
     yield Finding(
         title="Training waits for the next batch",
         cause="data-reading",
-        evidence=_evidence(worst, culprits, waits, facts),
-        gain=_gain(worst, facts),
+        evidence=(*_evidence(worst, culprits, waits, facts), *_crowding(crowded)),
+        gain=_gain(worst, facts, crowded),
         advice=tuple(_advice(worst, facts, found, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
         where=found or facts.places,
     )
 
 
-def _gain(worst: _Wait, facts: LoaderFacts) -> Gain:
-    """From what workers save on the cores there are, to all of the wait where loading itself gets cheaper."""
+def _gain(worst: _Wait, facts: LoaderFacts, crowded: float) -> Gain:
+    """From what workers save on the cores there are, to all that cheaper loading gives back."""
     low = worst.wait * HIDDEN
     if facts.used is not None:
         low = min(low, max(0.0, worst.step * (1 - CONTENTION * facts.used)))
     return Gain(
         low_ns=int(low),
-        high_ns=int(worst.wait),
+        high_ns=int(min(worst.wait + UNCOUNTED * crowded, worst.step)),
         basis="from more workers on the cores there are, to all of the wait if loading itself gets cheaper",
         confidence="structural",
     )
+
+
+def _crowding(crowded: float) -> tuple[Evidence, ...]:
+    if not crowded:
+        return ()
+    label = "mean wait for a core that workers have"
+    return (Evidence(label=label, value=crowded, unit="ns", source="core_waits"),)
 
 
 def _waits(run: Run) -> list[_Wait]:
     start = pl.col("data_wait").filter(pl.col("tags").list.contains("epoch-start").fill_null(False)).sum()
     means = settled_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(
         pl.col("data_wait", "duration", "backward").mean(), (start / pl.col("data_wait").sum()).alias("at_start")
-    )  # fmt: skip
+    ).with_columns(pl.col("backward").fill_null(0.0))  # fmt: skip
     if means.is_empty():
         raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
     exposed = _exposed(run)
@@ -120,6 +132,8 @@ def _waits(run: Run) -> list[_Wait]:
 
 def _exposed(run: Run) -> dict[int, float]:
     """Share of the wait that leaves the device without work, where a trace tells."""
+    if not has_gpu(run):
+        return {}
     try:
         return {row.rank: row.wait_exposed for row in device_idle(run) if row.wait_exposed is not None}
     except MissingData:
@@ -128,19 +142,19 @@ def _exposed(run: Run) -> dict[int, float]:
 
 def _evidence(worst: _Wait, culprits: list[_Wait], waits: list[_Wait], facts: LoaderFacts) -> tuple[Evidence, ...]:
     rows = [
-        Evidence(label="data wait per step", value=worst.waiting, unit="ns", source="steady-steps"),
-        Evidence(label="share of the step", value=worst.waiting / worst.step, unit="ratio", source="steady-steps"),
+        Evidence(label="mean data wait per step", value=worst.waiting, unit="ns", source="steady_steps"),
+        Evidence(label="share of the mean step", value=worst.waiting / worst.step, unit="ratio", source="steady_steps"),
     ]
     if worst.wait < worst.waiting:
-        rows.append(Evidence(label="of it with an idle device", value=worst.wait, unit="ns", source="device"))
+        rows.append(Evidence(label="mean of it with an idle device", value=worst.wait, unit="ns", source="device"))
     if facts.described and facts.workers is not None:
         rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
     victims = [row for row in waits if row not in culprits]
     if victims:
         slack = sum(row.backward for row in victims) / len(victims)
         rows += [
-            Evidence(label="backward of this rank", value=worst.backward, unit="ns", source="steady-steps"),
-            Evidence(label="backward of ranks that wait for it", value=slack, unit="ns", source="steady-steps"),
+            Evidence(label="mean backward of this rank", value=worst.backward, unit="ns", source="steady_steps"),
+            Evidence(label="mean backward of ranks that wait for it", value=slack, unit="ns", source="steady_steps"),
         ]
     return tuple(rows)
 
@@ -197,11 +211,12 @@ def _advice(worst: _Wait, facts: LoaderFacts, found: tuple[Place, ...], *, gpu: 
 
 
 def _more_workers(workers: int | None, suggested: int | None, *, gpu: bool) -> Advice:
-    options = f"num_workers={suggested or 4}, persistent_workers=True" + (", pin_memory=True" if gpu else "")
+    tried = suggested or min(2 * workers if workers else FIRST_TRY, MOST_WORKERS)
+    options = f"num_workers={tried}, persistent_workers=True" + (", pin_memory=True" if gpu else "")
     now = {None: "", 0: " (the training process loads every batch itself now)"}.get(
         workers, f" (num_workers={workers} now)"
     )
-    basis = "" if suggested else "; start with the number of cores divided by the number of ranks"
+    basis = "" if suggested else f"; nothing tells how many cores there are: try {tried}, then more, up to that number"
     what = "Load batches in more worker processes" if workers else "Load batches in worker processes"
     return Advice(text=f"{what}{now}{basis}", code=f"DataLoader(..., {options})")
 

@@ -26,11 +26,11 @@ import polars as pl
 
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._fp32_matmul import fp32_matmul_kernels
-from stepscope.analyses._work import has_gpu
+from stepscope.analyses._work import need_gpu
 from stepscope.analyses.bound import UTILISED
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.intervals import spans, total, union
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -39,21 +39,20 @@ MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two 
 
 
 def check(run: Run) -> Iterator[Finding]:
-    if not has_gpu(run):
-        return
-    busy = [row for row in device_idle(run) if row.utilisation >= UTILISED]
-    slow = [(*_empty(run, row), row) for row in busy]
-    slow = [found for found in slow if found[0] > MIN_SHARE * found[3].step]
+    need_gpu(run)
+    slow = [found for found in run.per_rank(_busy, chain) if found[0] > MIN_SHARE * found[3].step]
     if not slow:
         return
     empty, time, occupancy, worst = max(slow, key=lambda found: found[0] / found[3].step)
     rows = [
-        Evidence(label="small kernels per step", value=time, unit="ns", source="kernels"),
-        Evidence(label="share of the step", value=time / worst.step, unit="ratio", source="kernels"),
-        Evidence(label="multiprocessors they leave empty", value=empty / time, unit="ratio", source="kernels"),
+        Evidence(label="mean time in small kernels per step", value=time, unit="ns", source="kernels"),
+        Evidence(label="share of the mean step", value=time / worst.step, unit="ratio", source="kernels"),
+        Evidence(
+            label="multiprocessors they leave empty, mean share", value=empty / time, unit="ratio", source="kernels"
+        ),
     ]
     if occupancy is not None:
-        rows.append(Evidence(label="their occupancy", value=occupancy, unit="ratio", source="kernels"))
+        rows.append(Evidence(label="their mean occupancy", value=occupancy, unit="ratio", source="kernels"))
     yield Finding(
         title="Kernels are too small to fill the device",
         cause="operator",
@@ -70,6 +69,11 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         ranks=tuple(found[3].rank for found in slow),
     )
+
+
+def _busy(run: Run) -> tuple[tuple[float, float, float | None, DeviceIdle], ...]:
+    """What `_empty` gives for each device that is busy, and what else it did."""
+    return tuple((*_empty(run, row), row) for row in device_idle(run) if row.utilisation >= UTILISED)
 
 
 def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:

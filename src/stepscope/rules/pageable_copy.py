@@ -26,10 +26,10 @@ import polars as pl
 
 from stepscope.analyses._device import device_work
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
-from stepscope.analyses._work import has_gpu
+from stepscope.analyses._work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.intervals import spans, subtract, total
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -40,10 +40,8 @@ PAGEABLE = r"(?i)pageable -> device"
 
 
 def check(run: Run) -> Iterator[Finding]:
-    if not has_gpu(run):
-        return
-    slow = [(exposed, size, row) for row in device_idle(run) for exposed, size in [_copies(run, row)]]
-    slow = [found for found in slow if found[0] > MIN_SHARE * found[2].step]
+    need_gpu(run)
+    slow = [found for found in run.per_rank(_pageable, chain) if found[0] > MIN_SHARE * found[2].step]
     if not slow:
         return
     exposed, size, worst = max(slow, key=lambda found: found[0] / found[2].step)
@@ -51,9 +49,9 @@ def check(run: Run) -> Iterator[Finding]:
         title="Batches are copied to the device from pageable memory",
         cause="data-reading",
         evidence=(
-            Evidence(label="exposed pageable copies per step", value=exposed, unit="ns", source="device-time"),
-            Evidence(label="share of the step", value=exposed / worst.step, unit="ratio", source="device-time"),
-            Evidence(label="bytes copied per step", value=size, unit="bytes", source="device"),
+            Evidence(label="mean exposed pageable copies per step", value=exposed, unit="ns", source="device_time"),
+            Evidence(label="share of the mean step", value=exposed / worst.step, unit="ratio", source="device_time"),
+            Evidence(label="mean bytes copied per step", value=size, unit="bytes", source="device"),
         ),
         gain=Gain(
             low_ns=int(exposed / 2),
@@ -69,9 +67,14 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
+def _pageable(run: Run) -> tuple[tuple[float, float, DeviceIdle], ...]:
+    """Time and bytes of pageable copies on the busiest device of each rank, and what else it did."""
+    return tuple((*_copies(run, row), row) for row in device_idle(run))
+
+
 def _copies(run: Run, row: DeviceIdle) -> tuple[float, float]:
     """Time of pageable copies without a kernel beside them, in ns per step, and their bytes per step."""
-    work = device_work(run).filter((pl.col("rank") == row.rank) & (pl.col("device") == row.device))
+    work = device_work(run, "name", "bytes").filter((pl.col("rank") == row.rank) & (pl.col("device") == row.device))
     copies = work.filter(pl.col("name").str.contains(PAGEABLE) & (pl.col("bytes").fill_null(MIN_BYTES) >= MIN_BYTES))
     exposed = total(subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel"))))
     return exposed / row.steps, float(copies["bytes"].sum()) / row.steps

@@ -21,7 +21,8 @@ half of that, as when it is done half as often.
 ## When it is wrong
 Steps whose length varies with the data (long sequences) may look like stalls for a while. A garbage collection in the
 middle of a step, a neighbour on the machine that wakes up every minute, or a file system that flushes produce regular
-long steps without any line.
+long steps without any line. A checkpoint is told by the library call below your line (`torch.save`, `pickle.dump`,
+Lightning's `save_checkpoint`, transformers' `save_pretrained` and their like), else by the names in it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,10 +41,11 @@ MIN_SHARE = 0.05  # of the mean step: a smaller gain drowns in the noise between
 
 
 def check(run: Run) -> Iterator[Finding]:
+    found = stall_groups(run)
     means = settled_steps(run).group_by("rank").agg(pl.col("duration").mean(), pl.len())
     per_rank = {rank: (step, count) for rank, step, count in means.iter_rows()}
     same: dict[tuple[str, str, int], list[StallGroup]] = {}
-    for group in stall_groups(run):
+    for group in found:
         step, count = per_rank.get(group.rank, (0.0, 0))
         if group.certain and count and group.excess / count >= MIN_SHARE * step:
             place = group.places[0] if group.places else None
@@ -61,15 +63,15 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
         cause="scheduling",
         evidence=(
             Evidence(
-                label="time above the median, per long step",
+                label="mean time above the median, per long step",
                 value=group.excess / len(group.steps),
                 unit="ns",
                 source="stalls",
             ),
-            Evidence(label="the same, per step of the run", value=excess, unit="ns", source="stalls"),
-            Evidence(label="share of the step", value=excess / step, unit="ratio", source="stalls"),
+            Evidence(label="mean of the same over all steps", value=excess, unit="ns", source="stalls"),
+            Evidence(label="share of the mean step", value=excess / step, unit="ratio", source="stalls"),
             Evidence(label="long steps", value=len(group.steps), unit="count", source="stalls"),
-            Evidence(label="steps from one to the next", value=group.distance, unit="count", source="stalls"),
+            Evidence(label="median distance in steps", value=group.distance, unit="count", source="stalls"),
         ),
         gain=Gain(
             low_ns=int(excess / 2),
@@ -86,7 +88,7 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
 def _title(group: StallGroup, text: str) -> str:
     if group.cause == "evaluation":
         return "Validation inside the training loop holds training up"
-    if _saves(text):
+    if _saves(group, text):
         return "Training stops for a checkpoint every so many steps"
     return "Training stops at regular intervals"
 
@@ -95,15 +97,17 @@ def _advice(group: StallGroup, text: str) -> Iterator[Advice]:
     if group.cause == "evaluation":
         yield Advice(text="Validate less often, or on a part of the data")
         yield Advice(text="Validate without building a graph, with a larger batch", code=_VALIDATE)
-    elif _saves(text):
+    elif _saves(group, text):
         yield Advice(text="Copy the state, and write it in a thread while training goes on", code=_SAVE)
         yield Advice(text="Or save less often")
     else:
         yield Advice(text="Do this less often, or hand it to another process or thread", code=_THREAD)
 
 
-def _saves(text: str) -> bool:
-    return any(word in text for word in ("save(", "save_", "checkpoint", "ckpt", "state_dict"))
+def _saves(group: StallGroup, text: str) -> bool:
+    """What the library calls tell; the user's own names only where those tell nothing."""
+    named = any(word in text for word in ("save(", "save_", "checkpoint", "ckpt", "state_dict"))
+    return named if group.saves is None else group.saves
 
 
 _VALIDATE = """\

@@ -52,10 +52,10 @@ def _finding(worst: LoopedOptimizer, ranks: tuple[int, ...]) -> Finding:
         title="The optimizer updates many small parameters one by one",
         cause="configuration",
         evidence=(
-            Evidence(label="optimizer per step", value=worst.time, unit="ns", source="steady-steps"),
-            Evidence(label="share of the step", value=worst.share, unit="ratio", source="steady-steps"),
+            Evidence(label="mean optimizer time per step", value=worst.time, unit="ns", source="steady_steps"),
+            Evidence(label="share of the mean step", value=worst.share, unit="ratio", source="steady_steps"),
             Evidence(label="parameters", value=worst.parameters, unit="count", source="optimizers"),
-            Evidence(label="time per parameter", value=each, unit="ns", source="steady-steps"),
+            Evidence(label="mean time per parameter", value=each, unit="ns", source="steady_steps"),
         ),
         gain=Gain(
             low_ns=int(low * worst.time),

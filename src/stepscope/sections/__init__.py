@@ -12,7 +12,7 @@ from stepscope.core.report import Block, Cell, Table, Text, Value
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Unit
 
-__all__ = ["RANKS_SHOWN", "Columns", "excerpt", "has_device_work", "is_traced", "literal", "ranked"]
+__all__ = ["RANKS_SHOWN", "Columns", "excerpt", "has_device_work", "is_traced", "literal", "many", "ranked"]
 
 RANKS_SHOWN = 8
 """Ranks listed in a table of a report: one common machine; `stepscope show` prints them all."""
@@ -36,7 +36,7 @@ def excerpt(
     columns = tuple((heading, units.get(column)) for column, heading in shown.items())
     blocks: list[Block] = [Table(title, columns, tuple(frame.select(list(shown)).head(limit).iter_rows()))]
     if frame.height > limit:
-        blocks.append(Text(f"{{}} more: stepscope show {name} PATH", (Value(frame.height - limit, "count"),)))
+        blocks.append(Text(f"{{}} more: `stepscope show {name} PATH`", (Value(frame.height - limit, "count"),)))
     return blocks
 
 
@@ -49,12 +49,12 @@ def ranked(title: str, columns: Columns, rows: tuple[tuple[Cell, ...], ...]) -> 
 
 def is_traced(run: Run) -> bool:
     """True if the run holds host or device events of a profiler."""
-    return not (run.optional("host").is_empty() and run.optional("device").is_empty())
+    return bool(run.rows("host") or run.rows("device"))
 
 
 def has_device_work(run: Run) -> bool:
     """True if anything ran on an accelerator, or the run names one."""
-    return not (run.optional("device").is_empty() and run.optional("devices").is_empty())
+    return bool(run.rows("device") or run.rows("devices"))
 
 
 def literal(name: str, limit: int = _NAME_IN_PROSE) -> str:
@@ -62,6 +62,11 @@ def literal(name: str, limit: int = _NAME_IN_PROSE) -> str:
     if len(name) > limit:
         name = name[: limit - 1] + "…"
     return name.replace("{", "{{").replace("}", "}}")
+
+
+def many(count: float | None, one: str, several: str = "") -> str:
+    """`{} step` or `{} steps` as part of a Text block's template; `several` is the plural where it is not one + s."""
+    return f"{{}} {one if count == 1 else several or one + 's'}"
 
 
 def _several(ranks: pl.Series) -> bool:

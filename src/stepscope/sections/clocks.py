@@ -9,14 +9,14 @@ from stepscope.analyses.tracing_cost import tracing_cost
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Block, Section, Text, Value
 from stepscope.core.run import Run
-from stepscope.sections import RANKS_SHOWN, Columns, has_device_work, is_traced, ranked
+from stepscope.sections import RANKS_SHOWN, Columns, has_device_work, is_traced, many, ranked
 
 __all__ = ["SECTION"]
 
 _CLOCKS = {
-    "host": "{} steps are timed by the host's clock, each until the optimizer's step returns.",
-    "host-backward": "{} steps are timed by the host's clock as backward returns, because no optimizer was seen.",
-    "kineto": "{} steps are timed by the profiler's clock in the trace; tracing makes steps longer.",
+    "host": "timed by the host's clock, each until the optimizer's step returns.",
+    "host-backward": "timed by the host's clock as backward returns, because no optimizer was seen.",
+    "kineto": "timed by the profiler's clock in the trace; tracing makes steps longer.",
 }
 
 
@@ -35,7 +35,10 @@ def _step_clocks(run: Run) -> list[Block]:
     table = steps(run)
     counts = table.group_by("clock", maintain_order=True).len().iter_rows()
     blocks: list[Block] = [
-        Text(_CLOCKS.get(clock, "{} steps are timed by a clock the source does not name."), (Value(count, "count"),))
+        Text(
+            f"{many(count, 'step is', 'steps are')} {_CLOCKS.get(clock, 'timed by a clock the source does not name.')}",
+            (Value(count, "count"),),
+        )
         for clock, count in counts
     ]
     if has_device_work(run) and not table["clock"].is_in(["kineto"]).all():
@@ -56,22 +59,25 @@ def _other_clocks(run: Run) -> list[Block]:
             "Operators, kernels and device times are from the profiler's clock, in traced steps only, which are longer."
         )
         blocks.append(Text(text))
-    samples = run.optional("stacks").height
+    samples = run.rows("stacks")
     if samples:
-        text = "Lines of code are from {} samples of the running job; a share of few samples is rough."
+        text = f"Lines of code are from {many(samples, 'sample')} of the running job; a share of few samples is rough."
         blocks.append(Text(text, (Value(samples, "count"),)))
-    cost = run.optional("processes")["probe_cost"].max()
-    if cost is not None:
-        text = (
-            "The step clock takes {} a step in a tight loop; between real work, with cold caches, several times that."
-        )
-        blocks.append(Text(text, (Value(cost, "ns"),)))  # type: ignore[arg-type]
-    return blocks
+    return blocks + _own_cost(run)
+
+
+def _own_cost(run: Run) -> list[Block]:
+    processes = run.optional("processes")
+    cost = processes["probe_cost"].max()
+    if cost is None:
+        return []
+    text = "The step clock takes at least {} for each step; between real work, with cold caches, several times that."
+    if processes["probe"].eq("python").any():
+        text += " Its compiled hooks could not be loaded here, so it is Python's: see `stepscope doctor`."
+    return [Text(text, (Value(cost, "ns"),))]  # type: ignore[arg-type]
 
 
 def _tracing(run: Run) -> list[Block]:
-    if run.optional("windows").is_empty():
-        return []  # somebody else's trace: nothing to compare it with
     table = tracing_cost(run).filter(pl.col("untraced_step").is_not_null() & pl.col("traced_step").is_not_null())
     rows = tuple(table.select("rank", "untraced_step", "traced_step", "start_stop").head(RANKS_SHOWN).iter_rows())
     columns: Columns = (

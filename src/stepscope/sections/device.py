@@ -7,6 +7,7 @@ import polars as pl
 from stepscope.analyses.device_summary import device_summary
 from stepscope.analyses.device_time import device_time
 from stepscope.analyses.gpu_summary import gpu_summary
+from stepscope.analyses.other_devices import other_devices
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Block, Section, Table
 from stepscope.core.run import Run
@@ -21,13 +22,17 @@ _TIME = {
 }  # fmt: skip
 _GPU = {
     "rank": "rank", "device": "device", "name": "name", "utilisation": "utilisation", "sm_efficiency":
-    "SM efficiency (est.)", "occupancy": "occupancy (est.)", "tensor_core_share": "Tensor Cores",
+    "mean SM efficiency (est.)", "occupancy": "mean occupancy (est.)", "tensor_core_share": "Tensor Cores",
+}  # fmt: skip
+_OTHER = {
+    "rank": "rank", "device": "device", "span": "span", "compute_busy": "compute", "exposed_memory": "exposed copies",
+    "idle": "idle",
 }  # fmt: skip
 _UNITS: dict[str, Unit] = {"ratio": "ratio", "cores": "count", "bytes": "bytes", "watts": "watts"}
 
 
 def build(run: Run) -> list[Block]:
-    makers: tuple[Callable[[Run], list[Block]], ...] = (_times, _fullness) if has_device_work(run) else ()
+    makers: tuple[Callable[[Run], list[Block]], ...] = (_times, _fullness, _others) if has_device_work(run) else ()
     blocks: list[Block] = []
     missing: list[MissingData] = []
     for maker in (*makers, _load):
@@ -46,6 +51,11 @@ def _times(run: Run) -> list[Block]:
 
 def _fullness(run: Run) -> list[Block]:
     return excerpt("Use of each device", gpu_summary, gpu_summary(run), _GPU, limit=RANKS_SHOWN, name="gpu_summary")
+
+
+def _others(run: Run) -> list[Block]:
+    title = "Time of each device"
+    return excerpt(title, other_devices, other_devices(run), _OTHER, limit=RANKS_SHOWN, name="other_devices")
 
 
 def _load(run: Run) -> list[Block]:

@@ -1,6 +1,9 @@
-"""What slows the run down, largest gain first: evidence, place in the code, and the code to write instead."""
+"""What slows the run down, largest gain first: evidence, place in the code, and the code to write instead.
 
-from stepscope.core.report import Block, Section, Text, Value
+Where nothing was found, the summary says so, and what was checked.
+"""
+
+from stepscope.core.report import Block, Section
 from stepscope.core.run import Run
 from stepscope.diagnose import diagnose
 
@@ -8,13 +11,7 @@ __all__ = ["SECTION"]
 
 
 def build(run: Run) -> list[Block]:
-    diagnosis = diagnose(run)
-    if diagnosis.findings:
-        return list(diagnosis.findings)
-    unchecked = len(diagnosis.unchecked)
-    if not unchecked:
-        return [Text("Nothing found: no rule sees time that a change would save.")]
-    return [Text("Nothing found by the rules that could look; {} could not (see below).", (Value(unchecked, "count"),))]
+    return list(diagnose(run).findings)
 
 
 SECTION = Section(title="Findings", order=10, build=build)

@@ -10,14 +10,14 @@ __all__ = ["SECTION"]
 _SHOWN = 10
 _HEADINGS = {
     "rank": "rank", "name": "kernel", "operator": "launched by", "calls": "calls", "total": "total",
-    "blocks_per_sm": "blocks/SM", "occupancy": "occupancy (est.)", "tensor_cores": "Tensor Cores",
+    "blocks_per_sm": "mean blocks/SM", "occupancy": "mean occupancy (est.)", "tensor_cores": "Tensor Cores",
 }  # fmt: skip
 
 
 def build(run: Run) -> list[Block]:
     if is_traced(run) and not has_device_work(run):
         return []  # a trace of a job on the CPU: recording it again would show no kernels either
-    table = kernels(run).sort("total", descending=True)
+    table = kernels(run).sort("total", descending=True, maintain_order=True)
     return excerpt("", kernels, table, _HEADINGS, limit=_SHOWN, name="kernels")
 
 

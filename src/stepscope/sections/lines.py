@@ -11,14 +11,14 @@ __all__ = ["SECTION"]
 
 _SHOWN = 10
 _HEADINGS = {
-    "rank": "rank", "phase": "phase", "place": "line", "text": "code", "call": "calls into", "time": "per step",
-    "share": "share of step",
+    "rank": "rank", "phase": "phase", "place": "line", "text": "code", "call": "calls into", "time": "mean per step",
+    "share": "share of mean step",
 }  # fmt: skip
 
 
 def build(run: Run) -> list[Block]:
     place = pl.format("{}:{}", pl.col("file").fill_null("?"), pl.col("line").cast(pl.String).fill_null("?"))
-    table = lines(run).with_columns(place.alias("place")).sort("time", descending=True)
+    table = lines(run).with_columns(place.alias("place")).sort("time", descending=True, maintain_order=True)
     return excerpt("", lines, table, _HEADINGS, limit=_SHOWN, name="lines")
 
 

@@ -1,5 +1,7 @@
 """The operators that take most of the traced steps: by device time where there is any, else by host time."""
 
+import polars as pl
+
 from stepscope.analyses.operators import operators
 from stepscope.core.report import Block, Section
 from stepscope.core.run import Run
@@ -15,7 +17,12 @@ _DEVICE = {"device_self": "device self", "device_total": "device total", "tensor
 def build(run: Run) -> list[Block]:
     table = operators(run)
     on_device = bool((table["device_self"].fill_null(0) > 0).any())
-    table = table.sort("device_self" if on_device else "host_self", descending=True, nulls_last=True)
+    table = table.sort(
+        "device_self" if on_device else "host_self", descending=True, nulls_last=True, maintain_order=True
+    )
+    if on_device:  # a share of 0 matters where matrices are multiplied only
+        share = pl.when("tensor_core_eligible").then("tensor_core_share")
+        table = table.with_columns(tensor_core_share=share)
     headings = {**_HOST, **_DEVICE} if on_device else _HOST
     return excerpt("", operators, table, headings, limit=_SHOWN, name="operators")
 

@@ -17,7 +17,9 @@ def build(run: Run) -> list[Block]:
     table = phases(run)
     blocks = _side("On the CPU", "cpu", table)
     if table["gpu_total"].is_not_null().any():
-        blocks += _side("On the GPU", "gpu", table)
+        launched = pl.col("gpu_total") > 0  # a phase that launched nothing has no time there: not one of zero
+        gpu = [f"gpu_{name}" for name in _SPREAD]
+        blocks += _side("On the GPU", "gpu", table.with_columns(pl.when(launched).then(pl.col(gpu))))
     return blocks
 
 

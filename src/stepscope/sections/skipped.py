@@ -4,7 +4,7 @@ import polars as pl
 
 from stepscope.core.report import Block, Section, Table, Text, Value
 from stepscope.core.run import Run
-from stepscope.sections import Columns
+from stepscope.sections import Columns, many
 
 __all__ = ["SECTION"]
 
@@ -12,7 +12,7 @@ _SHOWN = 20  # a folder of many ranks repeats the same few reasons
 
 
 def build(run: Run) -> list[Block]:
-    table = run.optional("skipped").sort("count", descending=True)
+    table = run.optional("skipped").sort("count", descending=True, maintain_order=True)
     if table.is_empty():
         return []
     columns: Columns = (("source", None), ("reason", None), ("count", "count"))
@@ -21,7 +21,8 @@ def build(run: Run) -> list[Block]:
     ]
     if table.height > _SHOWN:
         rest = table.slice(_SHOWN).select(pl.col("count").sum()).item()
-        blocks.append(Text("And {} more, in {} rows.", (Value(rest, "count"), Value(table.height - _SHOWN, "count"))))
+        rows = table.height - _SHOWN
+        blocks.append(Text(f"And {{}} more, in {many(rows, 'row')}.", (Value(rest, "count"), Value(rows, "count"))))
     return blocks
 
 

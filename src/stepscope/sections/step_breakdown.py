@@ -2,7 +2,9 @@
 
 import polars as pl
 
+from stepscope.analyses.device_time import device_time
 from stepscope.analyses.step_breakdown import step_breakdown
+from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
 from stepscope.core.run import Run
 
@@ -19,6 +21,11 @@ _KINDS = {
     "other": "other",
 }
 
+_AS_KERNELS = (
+    "Collectives on a device are among the kernels here, unless the trace links them to their call; what limits the "
+    "run is judged by exposed communication (see Devices and host load)."
+)
+
 
 def build(run: Run) -> list[Block]:
     table = step_breakdown(run)
@@ -26,8 +33,17 @@ def build(run: Run) -> list[Block]:
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
     bars = Bars("One traced step, mean", "ns", parts)
     if table.height == 1:
-        return [bars, Text("One traced step.")]
-    return [bars, Text("Mean of {} traced steps.", (Value(table.height, "count"),))]
+        return [bars, Text("One traced step."), *_collectives(run)]
+    return [bars, Text("Mean of {} traced steps.", (Value(table.height, "count"),)), *_collectives(run)]
+
+
+def _collectives(run: Run) -> list[Block]:
+    """Where devices communicate, the bar and the verdict count it differently."""
+    try:
+        communicates = bool(device_time(run)["communication_busy"].sum())
+    except MissingData:
+        return []
+    return [Text(_AS_KERNELS)] if communicates else []
 
 
 SECTION = Section(title="Step breakdown", order=60, build=build)

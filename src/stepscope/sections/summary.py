@@ -1,15 +1,20 @@
-"""What limits the run, one step as a bar, and which steps the averages are from."""
+"""What limits the run, one step as a bar, which steps the means are over, and what was checked if nothing was found."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
 
 import polars as pl
 
+from stepscope.analyses._work import DEVICE_WORK
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.analyses.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
 from stepscope.core.run import Run
-from stepscope.diagnose import diagnose
+from stepscope.diagnose import Diagnosis, diagnose
+from stepscope.sections import literal, many
 
-__all__ = ["SECTION"]
+__all__ = ["NO_TRACE", "SECTION"]
 
 _PARTS = {
     "data_wait": "data wait",
@@ -19,28 +24,119 @@ _PARTS = {
     "other": "other",
 }
 
+# Reasons of the importers, in table `skipped`. What was mended or is one odd event of a whole file is no loss.
+_CUT = r"^the file is truncated|ends too early|^incomplete event at the cut"
+_DAMAGED = (
+    r"is damaged: what could be|may be damaged$|^event that is not valid JSON: left out$|^another JSON document follows"
+)
+_UNREAD = r": not read$"
+NO_TRACE = r"^not a trace|^an execution trace|^a list that holds no events|JSON lines"
+"""Reasons of other files of a folder, which are no loss."""
+
+_WINDOW = r"^trace of window "
+
 
 def build(run: Run) -> list[Block]:
-    blocks: list[Block] = [diagnose(run).verdict]
+    blocks: list[Block] = [diagnose(run).verdict, *_losses(run), *_damaged(run)]
     try:
         steady = steady_steps(run)
     except MissingData:
         return blocks  # the verdict says why nothing is known
-    return [*blocks, _bar(steady), _used(steps(run), steady)]
+    return [*blocks, *_bar(steady), *_used(steps(run), steady), *_nothing(diagnose(run))]
 
 
-def _bar(steady: pl.DataFrame) -> Bars:
+def _losses(run: Run) -> list[Block]:
+    """One sentence for each kind of loss: traces that could not be read, that are cut off, that are damaged."""
+    skipped = run.optional("skipped").sort("source", "reason")
+    reason = pl.col("reason")
+    cut = _sources(skipped.filter(reason.str.contains(_CUT)))
+    damaged = [source for source in _sources(skipped.filter(reason.str.contains(_DAMAGED))) if source not in cut]
+    unread = skipped.filter(reason.str.contains(_UNREAD) & ~reason.str.contains(NO_TRACE))
+    windows = unread.filter(reason.str.contains(_WINDOW))
+    return [
+        *_not_read(run, unread.filter(~reason.str.contains(_WINDOW))),
+        *_windows(windows),
+        *_flawed(cut, "cut off"),
+        *_flawed(damaged, "damaged"),
+    ]
+
+
+def _sources(skipped: pl.DataFrame) -> list[str]:
+    return skipped["source"].unique(maintain_order=True).to_list()
+
+
+def _not_read(run: Run, unread: pl.DataFrame) -> list[Block]:
+    """Files of which nothing was read; a part of a file or run directory that was read otherwise is none."""
+    processes = run.optional("processes")["source"].drop_nulls().unique()
+    opened = [*processes, *run.optional("meta")["source"].drop_nulls().unique()]
+    unread = unread.unique("source", keep="first", maintain_order=True)
+    lost = [row for row in unread.iter_rows(named=True) if not any(_holds(row["source"], other) for other in opened)]
+    if not lost or not opened:
+        return []
+    first = "" if len(lost) == 1 else "the first "
+    why = literal(lost[0]["reason"].removesuffix(": not read"))
+    text = f"{{}} of {{}} traces could not be read: {first}{_name(lost[0]['source'])}: {why}."
+    return [Text(text, (Value(len(lost), "count"), Value(len(processes) + len(lost), "count")))]
+
+
+def _holds(place: str, other: str) -> bool:
+    return other == place or other.startswith(f"{place}/")
+
+
+def _windows(unread: pl.DataFrame) -> list[Block]:
+    if unread.is_empty():
+        return []
+    why = unread["reason"][0].removesuffix(": not read")
+    text = f"{many(unread.height, 'traced window')} could not be read, the first: {literal(why)}."
+    return [Text(text, (Value(unread.height, "count"),))]
+
+
+def _flawed(sources: list[str], flaw: str) -> list[Block]:
+    if not sources:
+        return []
+    if len(sources) == 1:
+        return [Text(f"The trace {_name(sources[0])} is {flaw}: what follows is from what is left of it.")]
+    text = f"{{}} traces are {flaw}, the first {_name(sources[0])}: what follows of them is from what is left."
+    return [Text(text, (Value(len(sources), "count"),))]
+
+
+def _name(source: str) -> str:
+    return literal(PurePath(source).name or source)
+
+
+def _damaged(run: Run) -> list[Block]:
+    """If records of steps are damaged: which file, what could still be read, and what to do."""
+    damaged = run.optional("meta").filter(pl.col("key") == "damaged")["value"].to_list()
+    if not damaged:
+        return []
+    others, steps_left, samples = len(damaged) - 1, run.rows("steps"), run.rows("stacks")
+    events = run.rows("host") + run.rows("device")
+    told = [f"Damaged: {literal(damaged[0])}."]
+    if others:
+        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Left out of the input).")
+    read = ", ".join((many(steps_left, "timed step"), many(samples, "sample of lines", "samples of lines"),
+                      many(events, "event of traced windows", "events of traced windows")))  # fmt: skip
+    told.append(f"Still read: {read}.")
+    told.append("Copy the run once more from where it was recorded, or record it again: `stepscope run -- COMMAND`.")
+    counts = (*([others] if others else []), steps_left, samples, events)
+    return [Text(" ".join(told), tuple(Value(count, "count") for count in counts))]
+
+
+def _bar(steady: pl.DataFrame) -> list[Block]:
+    """The phases; of a step without backward and optimizer the trace tells none."""
     means = steady.select(pl.col(list(_PARTS)).mean()).row(0, named=True)
     parts = tuple(Bar(label, means[name]) for name, label in _PARTS.items() if means[name] is not None)
-    return Bars("One step, mean", "ns", parts)
+    return [Bars("One step, mean", "ns", parts)] if means["forward"] is not None else []
 
 
-def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> Text:
-    """Say how many steps the averages are from, and why the others were left out."""
-    all_used = steady.height == recorded.height
-    text, values = ("all {} steps", []) if all_used else ("{} of {} steps", [Value(steady.height, "count")])
-    text, values = f"Averages over {text}", [*values, Value(recorded.height, "count")]
+def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
+    """Say how many steps the means are over, and why the others were left out; of one step the verdict says all."""
     ranks = recorded["rank"].n_unique()
+    if recorded.height == 1:
+        return []
+    text, values = "Means over all {} steps", [Value(recorded.height, "count")]
+    if steady.height < recorded.height:
+        text, values = "Means over {} of {} steps", [Value(steady.height, "count"), *values]
     if ranks > 1:
         text, values = text + " of {} ranks", [*values, Value(ranks, "count")]
     text, values = text + "; median {}", [*values, Value(_median(steady), "ns")]
@@ -48,15 +144,40 @@ def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> Text:
     if reasons:
         text += "; left out: " + ", ".join(f"{{}} {reason}" for reason in reasons)
         values += [Value(count, "count") for count in reasons.values()]
-    text += "." if ranks == 1 else ". The verdict is on the rank that limits the job; the bar is the mean of all."
-    return Text(text, tuple(values))
+    text += "." if ranks == 1 else ". The bar is the mean of all ranks."
+    return [Text(text, tuple(values))]
+
+
+def _nothing(diagnosis: Diagnosis) -> list[Block]:
+    """If nothing was found: which rules have looked, and which could not."""
+    if diagnosis.findings or not diagnosis.checked:
+        return []
+    text = "Nothing found: none of the rules that looked sees time that a change would save."
+    blocks: list[Block] = [Text(f"{text} {{}} looked: {', '.join(diagnosis.checked)}.", _number(diagnosis.checked))]
+    blind = [unchecked.rule for unchecked in diagnosis.unchecked if unchecked.missing != DEVICE_WORK]
+    about_devices = len(diagnosis.unchecked) - len(blind)
+    if blind:
+        blocks.append(Text(f"{{}} could not look: {', '.join(blind)} (see Not checked).", _number(blind)))
+    if about_devices:
+        text = f"{many(about_devices, 'rule is', 'rules are')} about accelerators, of which this run shows no work."
+        blocks.append(Text(text, (Value(about_devices, "count"),)))
+    return blocks
+
+
+def _number(rules: Sequence[str]) -> tuple[Value, ...]:
+    return (Value(len(rules), "count"),)
 
 
 def _left_out(left_out: pl.DataFrame) -> dict[str, int]:
     """Steps that averages leave out, by reason."""
     traced = pl.col("tags").list.contains("traced") | pl.col("tags").list.contains("tracing")
     reason = (
-        pl.when(pl.col("tags").list.contains("warm-up")).then(pl.lit("warm-up")).when(traced).then(pl.lit("traced"))
+        pl.when(pl.col("tags").list.contains("warm-up"))
+        .then(pl.lit("warm-up"))
+        .when(pl.col("tags").list.contains("empty"))
+        .then(pl.lit("empty"))
+        .when(traced)
+        .then(pl.lit("traced"))
     )
     reasons = left_out.select(reason.otherwise(pl.lit("others")).alias("reason"))
     counts = reasons.group_by("reason").len().sort(["len", "reason"], descending=[True, False])

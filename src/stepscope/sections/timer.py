@@ -21,7 +21,7 @@ def build(run: Run) -> list[Block]:
         for name, label in _COSTS.items()
     )
     spread: Columns = (("mean", "ns"), ("max", "ns"), ("min", "ns"))
-    blocks: list[Block] = [ranked("Time per step", (("rank", None), ("cost", None), *spread), costs)]
+    blocks: list[Block] = [ranked("Time of the steps", (("rank", None), ("cost", None), *spread), costs)]
     return [*blocks, *_throughput(table)]
 
 

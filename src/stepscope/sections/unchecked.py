@@ -1,5 +1,6 @@
 """What could not be checked, and how to record what it takes; rules that lack the same thing share a row."""
 
+from stepscope.analyses._work import DEVICE_WORK
 from stepscope.core.report import Block, Section, Table
 from stepscope.core.run import Run
 from stepscope.diagnose import diagnose
@@ -13,8 +14,13 @@ def build(run: Run) -> list[Block]:
         by_need.setdefault((unchecked.missing, unchecked.how), []).append(unchecked.rule)
     if not by_need:
         return []
-    rows = tuple((", ".join(rules), missing, how) for (missing, how), rules in by_need.items())
+    rows = tuple((_named(rules, missing), missing, how) for (missing, how), rules in by_need.items())
     return [Table("", (("rules", None), ("lack", None), ("how to record it", None)), rows)]
+
+
+def _named(rules: list[str], missing: str) -> str:
+    """The rules, but for those about accelerators in a job that has none: their names would only take room."""
+    return "all about accelerators" if missing == DEVICE_WORK else ", ".join(rules)
 
 
 SECTION = Section(title="Not checked", order=30, build=build)

@@ -2,14 +2,16 @@
 
 import polars as pl
 
+from stepscope.analyses._devices_used import devices_used
+from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
 from stepscope.analyses.operators import operators
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Block, Section, Text, Value
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 from stepscope.core.schema import Unit
-from stepscope.sections import has_device_work, literal
+from stepscope.sections import has_device_work, literal, many
 
 __all__ = ["SECTION"]
 
@@ -18,7 +20,7 @@ _SHARES = {
     "device": "computing",
     "input": "waiting for data",
     "host": "Python, files and launching",
-    "communication": "waiting for other ranks",
+    "communication": "communication while nothing computes",
     "memory": "copying",
 }
 _COPIES = {"HtoD": "from host to device", "DtoH": "from device to host", "DtoD": "within devices"}
@@ -57,7 +59,10 @@ def _does(run: Run) -> list[Block]:
         maintain_order=True
     ).iter_rows():  # fmt: skip
         sizes: tuple[tuple[float | None, Unit | None], ...] = ((elements, "count"), (parameters, "count"))
-        prose.say(f"{literal(name or 'an optimizer')} trains {{}} parameters in {{}} tensors.", *sizes)
+        prose.say(
+            f"{literal(name or 'an optimizer')} trains {many(elements, 'parameter')} in {many(parameters, 'tensor')}.",
+            *sizes,
+        )
     try:
         steady = steady_steps(run)
     except MissingData:
@@ -73,11 +78,15 @@ def _does(run: Run) -> list[Block]:
 def _say_batches(prose: _Prose, steady: pl.DataFrame) -> None:
     samples, batches, duration = steady.select(pl.col("samples", "micro_batches", "duration").mean()).row(0)
     if batches is not None and batches > 1:
-        prose.say("A step takes {} samples in {} backward passes.", (samples, "count"), (batches, "count"))
+        prose.say(
+            f"The mean step takes {many(samples, 'sample')} in {{}} backward passes.",
+            (samples, "count"),
+            (batches, "count"),
+        )
     else:
-        prose.say("A step takes {} samples.", (samples, "count"))
+        prose.say(f"The mean step takes {many(samples, 'sample')}.", (samples, "count"))
     if samples and duration:
-        prose.say("Each rank trains on {} samples a second.", (samples / duration * 1e9, "count"))
+        prose.say("Each rank trains on {} samples a second (mean).", (samples / duration * 1e9, "count"))
 
 
 def _heaviest(run: Run) -> list[str]:
@@ -97,9 +106,11 @@ def _executes(run: Run) -> list[Block]:
     processes, devices = run.optional("processes"), run.optional("devices")
     if not processes.is_empty():
         hosts = ", ".join(literal(host) for host in processes["host"].drop_nulls().unique().sort())
-        ranks = processes["rank"].n_unique()
+        ranks, world = processes["rank"].n_unique(), processes["world_size"].max()
         where = f" on {hosts}" if hosts else ""
-        if ranks == 1:
+        if isinstance(world, int) and world > ranks:
+            prose.say(f"Opened: {{}} of {{}} ranks{where}.", (ranks, "count"), (world, "count"))
+        elif ranks == 1:
             prose.say(f"One process{where}.")
         else:
             prose.say(f"{{}} ranks{where}.", (ranks, "count"))
@@ -115,17 +126,26 @@ def _executes(run: Run) -> list[Block]:
         prose.say("One worker process a rank loads the batches.")
     elif workers is not None:
         prose.say("{} worker processes a rank load the batches.", (workers, "count"))  # type: ignore[arg-type]
-    for name, count in (
-        devices.with_columns(pl.col("name").fill_null("unnamed"))
-        .group_by("name", maintain_order=True)
-        .len()
-        .iter_rows()
-    ):
-        prose.say(f"{{}} × {literal(name)}.", (count, "count"))
-    if devices.is_empty() and run.optional("device").is_empty() and not processes.is_empty():
+    _say_devices(prose, run)
+    if devices.is_empty() and not run.rows("device") and not processes.is_empty():
         prose.say("No work on an accelerator was seen.")
     _say_shares(prose, run)
     return prose.blocks()
+
+
+def _say_devices(prose: _Prose, run: Run) -> None:
+    """The devices of the hosts, and how many of them did work: a trace lists all that its host has."""
+    models = devices_used(run).group_by("name", maintain_order=True).agg(pl.col("listed", "used").sum())
+    unwatched = devices_used(run)["used"].is_null().any()
+    for name, listed, used in models.iter_rows():
+        model = f"{{}} × {literal(name)}" if name else many(listed, "device without a name", "devices without a name")
+        if unwatched or used == listed:
+            prose.say(f"{model}.", (listed, "count"))
+        elif used:
+            verb = "is" if used == 1 else "are"
+            prose.say(f"Of {model} of the host, {{}} {verb} used.", (listed, "count"), (used, "count"))
+        else:
+            prose.say(f"{model} in the host, on which the trace shows no work.", (listed, "count"))
 
 
 def _say_shares(prose: _Prose, run: Run) -> None:
@@ -134,10 +154,19 @@ def _say_shares(prose: _Prose, run: Run) -> None:
         means = bound(run).select(pl.col(list(_SHARES)).mean()).row(0, named=True)
     except MissingData:
         return
-    known = {words: means[name] for name, words in _SHARES.items() if means[name]}
+    words_of = _SHARES if has_gpu(run) else _SHARES | {"host": "Python and files"}
+    known = {words: means[name] for name, words in words_of.items() if means[name]}
     if known:
         shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
-        prose.say(f"A step is {', '.join(f'{{}} {words}' for words in known)}.", *shares)
+        whole = "mean step" if _marks_steps(run) else "recorded time"
+        prose.say(f"The {whole} is {', '.join(f'{{}} {words}' for words in known)}.", *shares)
+
+
+def _marks_steps(run: Run) -> bool:
+    try:
+        return not steady_steps(run).is_empty()
+    except MissingData:
+        return False
 
 
 def _lives(run: Run) -> list[Block]:
@@ -149,7 +178,7 @@ def _lives(run: Run) -> list[Block]:
         memory = f"; batches wait in {pinned} host memory" if pinned and has_device_work(run) else ""
         prose.say(f"Samples come from {literal(row['dataset'] or 'a data set')}{place}{memory}.")
     for label, size, steps in _copied(run):
-        prose.say(f"{{}} a traced step are copied {label}.", (size / steps if steps else None, "bytes"))
+        prose.say(f"The mean traced step copies {{}} {label}.", (size / steps if steps else None, "bytes"))
     for what, peak in _peaks(run):
         prose.say(f"{literal(what[:1].upper() + what[1:])} reached {{}}.", (peak, "bytes"))
     return prose.blocks()
@@ -157,19 +186,26 @@ def _lives(run: Run) -> list[Block]:
 
 def _copied(run: Run) -> list[tuple[str, int, int]]:
     """Direction, bytes and traced steps of the copies on devices."""
-    copies = run.optional("device").filter((pl.col("kind") == "memcpy") & pl.col("bytes").is_not_null())
-    if copies.is_empty():
-        return []
+    copies = run.per_rank(_copies, chain)
     try:
         recorded = steady_steps(run)
     except MissingData:
         return []
     traced = recorded.filter(pl.col("clock") == "kineto").height
-    sizes = [
-        (label, int(copies.filter(pl.col("name").str.contains(direction, literal=True))["bytes"].sum()), traced)
+    sizes = ((label, sum(size for _, towards, size in copies if towards == label)) for label in _COPIES.values())
+    return [(label, size, traced) for label, size in sizes if size]
+
+
+def _copies(run: Run) -> tuple[tuple[int, str, int], ...]:
+    """For each rank, direction and bytes of the copies on its devices."""
+    device = run.optional("device", "rank", "name", "kind", "bytes")
+    copies = device.filter((pl.col("kind") == "memcpy") & pl.col("bytes").is_not_null())
+    sizes = copies.group_by("rank").agg(
+        pl.col("bytes").filter(pl.col("name").str.contains(direction, literal=True)).sum().alias(label)
         for direction, label in _COPIES.items()
-    ]
-    return [row for row in sizes if row[1]]
+    )
+    rows = sizes.sort("rank").to_dicts()
+    return tuple((row["rank"], label, row[label]) for row in rows for label in _COPIES.values())
 
 
 def _peaks(run: Run) -> list[tuple[str, float]]:

@@ -42,6 +42,16 @@ def main() -> None:
         quick(x).pow(2).mean().backward()
         update()
     told["optimizer"] = made()
+
+    @torch.compile(backend="eager")
+    def fetch(batches: Any) -> torch.Tensor:
+        (first,), (second,) = next(batches), batches.__next__()
+        return first + second
+
+    batches = iter(DataLoader(rows, 4))
+    for _ in range(STEPS // 2):
+        fetch(batches)
+    told["loader"] = made()
     Path(sys.argv[1]).write_text(json.dumps(told))
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterable
+from types import NoneType
 from typing import Any
 
 import polars as pl
@@ -10,25 +11,35 @@ import polars as pl
 from stepscope.importers.kineto.decimals import whole_number
 from stepscope.importers.kineto.source import Note
 
-__all__ = ["Event", "as_json", "decimals", "identifiers", "names", "texts", "whole_numbers"]
+__all__ = [
+    "NAMELESS", "NO_NAME", "Event", "as_json", "decimals", "finite", "identifiers", "names", "not_a_number", "texts",
+    "whole_numbers",
+]  # fmt: skip
 
 Event = dict[str, Any]
 _ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_NO_NAME = "(no name)"
+NO_NAME = "(no name)"
+"""Shown for an event without a name."""
+
+NAMELESS = f"event without a name: shown as {NO_NAME}"
+"""Told of such events."""
+
 Convert = Callable[[object], object]
 
 
 def whole_numbers(values: list[object], what: str, note: Note) -> pl.Series:
     """An Int64 column; text such as "102" counts as a number, everything else is missing and counted."""
-    try:
-        return pl.Series(values, dtype=pl.Int64, strict=True)
-    except (TypeError, OverflowError, ValueError, pl.exceptions.PolarsError):
-        return pl.Series(_converted(values, whole_number, what, note), dtype=pl.Int64)
+    if set(map(type, values)) <= {int, NoneType}:
+        try:
+            return pl.Series(values, dtype=pl.Int64, strict=True)
+        except (TypeError, OverflowError, ValueError, pl.exceptions.PolarsError):
+            pass  # some do not fit
+    return pl.Series(_converted(values, whole_number, what, note), dtype=pl.Int64)
 
 
 def decimals(values: list[object], what: str, note: Note) -> pl.Series:
     """A Float64 column of finite numbers; "inf", "nan" and what is no number are missing and counted."""
-    return pl.Series(_converted(values, _finite, what, note), dtype=pl.Float64)
+    return pl.Series(_converted(values, finite, what, note), dtype=pl.Float64)
 
 
 def texts(values: list[object]) -> pl.Series:
@@ -56,18 +67,24 @@ def identifiers(values: Iterable[object]) -> list[str | None]:
 def names(events: list[Event], note: Note) -> list[str]:
     """Names exactly as the source writes them; an event without one is counted and called `(no name)`."""
     found = [event.get("name") for event in events]
-    note(f"event without a name: shown as {_NO_NAME}", sum(type(name) is not str for name in found))
-    return [name if type(name) is str else _NO_NAME for name in found]
+    note(NAMELESS, sum(type(name) is not str for name in found))
+    return [name if type(name) is str else NO_NAME for name in found]
+
+
+def not_a_number(what: str) -> str:
+    """What to tell of values of an argument that should be numbers."""
+    return f"argument {what!r} that is not a number: read as missing"
 
 
 def _converted(values: list[object], convert: Convert, what: str, note: Note) -> list[Any]:
     result = [None if value is None else convert(value) for value in values]
     unusable = result.count(None) - values.count(None)
-    note(f"argument {what!r} that is not a number: read as missing", unusable)
+    note(not_a_number(what), unusable)
     return result
 
 
-def _finite(value: object) -> float | None:
+def finite(value: object) -> float | None:
+    """`value` as a finite number if it is one, or text of one; decimals come as text."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
     try:

@@ -1,6 +1,7 @@
 """Sort the events of a trace by the table they belong to, with exact times; outliers of time are told apart here."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +12,13 @@ from stepscope.importers.kineto.columns import Event
 from stepscope.importers.kineto.decimals import FARTHEST, nanoseconds
 from stepscope.importers.kineto.source import Note
 
-__all__ = ["DEVICE_KINDS", "HOST_KINDS", "Rows", "kind_of", "sort_events"]
+__all__ = [
+    "DEVICE_KINDS", "FAR", "HOST_KINDS", "RANGES", "Ints", "Rows", "bulk", "ends", "finish", "is_near", "kind_named",
+    "kind_of", "sort_events", "unread_because",
+]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
+"""Times in ns, or positions."""
 
 DAY = 86_400 * 10**9
 """Profiler windows last seconds, rarely minutes: what is a day away from the bulk of a trace has a broken time."""
@@ -49,15 +54,20 @@ DEVICE_KINDS = {
     "xpu_sync": "sync",
     "cuda_event": "other",
     "cuda_profiler_range": "other",
-    "mtia_ccp_events": "other",
+    "mtia_ccp_events": "accelerator",
     "mtia_insight": "other",
 }
 """Categories of device events in lower case; events of no category or an unknown one are host events, kind other."""
 
+RANGES = ("host", "device")
+"""Tables of events that have a length."""
+
 _TABLES = {"i": "instants", "I": "instants", "s": "flows", "f": "flows", "C": "counters", "M": "metadata"}
 _NO_TIME = "event without a usable time: left out"
 _NO_DURATION = "event without a usable duration: left out"
-_FAR = "event more than a day away from the rest of the trace: left out"
+FAR = "event more than a day away from the rest of the trace: left out"
+"""Told of events whose time is broken."""
+
 _FAR_END = "event that ends more than a day after the rest of the trace: kept without length"
 _UNFINISHED = "event that never finished (duration -1): kept without length"
 _NEGATIVE = "event with a negative duration: kept without length"
@@ -86,34 +96,49 @@ class Rows:
 
 def kind_of(event: Event, kinds: dict[str, str]) -> str:
     """The kind that `kinds` gives to the category of `event`, else `other`."""
-    category = event.get("cat")
+    return kind_named(event.get("cat"), kinds)
+
+
+def kind_named(category: object, kinds: dict[str, str]) -> str:
+    """As `kind_of`, of the category alone."""
     return kinds.get(category.lower(), "other") if isinstance(category, str) else "other"
 
 
-def sort_events(elements: list[Any], base: int, note: Note) -> dict[str, Rows]:
-    """Rows by table (host, device, memory, flows, counters, instants, metadata); `base` ns is added to every time."""
+def sort_events(elements: Iterable[tuple[int, Any]], base: int, note: Note) -> dict[str, Rows]:
+    """Rows by table (host, device, memory, flows, counters, instants, metadata); `base` ns is added to every time.
+
+    `elements` come with their positions. The length of a range stands in `end` until `finish` makes it one.
+    """
     tables = _by_table(elements, note)
     for table, rows in tables.items():
         if table != "metadata":
-            tables[table] = _timed(rows, base, note, ranges=table in ("host", "device"))
-    first, last = _bulk(np.concatenate([tables[table].start for table in ("host", "device")]))
-    for table, rows in tables.items():
-        if table != "metadata":
-            near = (rows.start >= first - DAY) & (rows.start <= last + DAY)
-            note(_FAR, int(len(rows) - near.sum()))
-            tables[table] = rows.only(near)
-    for table in ("host", "device"):
-        _finish(tables[table], last, note)
+            tables[table] = _timed(rows, base, note, ranges=table in RANGES)
     return tables
 
 
-def _by_table(elements: list[Any], note: Note) -> dict[str, Rows]:
+def finish(tables: dict[str, Rows], first: int, last: int, note: Note) -> None:
+    """Leave out what is far from the bulk, which starts from `first` to `last`, and turn lengths into ends."""
+    for table, rows in tables.items():
+        if table != "metadata":
+            near = is_near(rows.start, first, last)
+            note(FAR, int(len(rows) - near.sum()))
+            tables[table] = rows.only(near)
+    for table in RANGES:
+        tables[table].end = ends(tables[table].start, tables[table].end, last, note)
+
+
+def is_near(start: Ints, first: int, last: int) -> npt.NDArray[np.bool_]:
+    """Which starts are within a day of the bulk."""
+    return (start >= first - DAY) & (start <= last + DAY)
+
+
+def _by_table(elements: Iterable[tuple[int, Any]], note: Note) -> dict[str, Rows]:
     names = ("host", "device", "memory", "flows", "counters", "instants", "metadata")
     tables = {name: Rows() for name in names}
     places = {name: (rows.index.append, rows.events.append) for name, rows in tables.items()}
     sides: dict[object, str] = dict.fromkeys(DEVICE_KINDS, "device")
     unread: Counter[str] = Counter()
-    for index, event in enumerate(elements):
+    for index, event in elements:
         if type(event) is not dict:
             unread["element that is not an event: left out"] += 1
             continue
@@ -134,7 +159,7 @@ def _by_table(elements: list[Any], note: Note) -> dict[str, Rows]:
                 unread["counter without a value: left out"] += 1
                 continue
         else:
-            unread[_unread(event, phase)] += 1
+            unread[unread_because(event, phase)] += 1
             continue
         add_index, add_event = places[side]
         add_index(index)
@@ -144,7 +169,8 @@ def _by_table(elements: list[Any], note: Note) -> dict[str, Rows]:
     return tables
 
 
-def _unread(event: Event, phase: object) -> str:
+def unread_because(event: Event, phase: object) -> str:
+    """Why an event of `phase` is not read."""
     if not event:
         return "empty event: left out"
     if phase is None:
@@ -165,26 +191,33 @@ def _timed(rows: Rows, base: int, note: Note, *, ranges: bool) -> Rows:
     return rows.only(keep)
 
 
-def _bulk(starts: Ints) -> tuple[int, int]:
+def bulk(parts: list[Ints]) -> tuple[int, int]:
     """First and last start of the bulk: the largest group without a gap of a day, if it is more than half of all."""
-    if not len(starts):
+    parts = [part for part in parts if len(part)]
+    if not parts:
         return -FARTHEST, FARTHEST
-    ordered = np.sort(starts)
+    first, last = min(int(part.min()) for part in parts), max(int(part.max()) for part in parts)
+    if last - first <= DAY:
+        return first, last
+    ordered = np.sort(np.concatenate(parts))
     edges = np.concatenate(([0], np.flatnonzero(np.diff(ordered) > DAY) + 1, [len(ordered)]))
     sizes = np.diff(edges)
     largest = int(np.argmax(sizes))
     if sizes[largest] * 2 <= len(ordered):
-        return int(ordered[0]), int(ordered[-1])
+        return first, last
     return int(ordered[edges[largest]]), int(ordered[edges[largest + 1] - 1])
 
 
-def _finish(rows: Rows, last: int, note: Note) -> None:
-    """Turn durations into ends; an end that cannot be is the start."""
-    length = rows.end
-    far = length > last + DAY - rows.start
+def ends(start: Ints, length: Ints, last: int, note: Note) -> Ints:
+    """Where ranges end; an end that cannot be is the start. `length` may be written to."""
+    if not len(start):
+        return length
+    if length.min() >= 0 and length.max() <= DAY and start.max() <= last:
+        return np.add(start, length, out=length)
+    far = length > last + DAY - start
     unfinished = length == -1000
     negative = (length < 0) & ~unfinished
     note(_FAR_END, int(far.sum()))
     note(_UNFINISHED, int(unfinished.sum()))
     note(_NEGATIVE, int(negative.sum()))
-    rows.end = rows.start + np.where(far | (length < 0), 0, length)
+    return np.add(start, np.where(far | (length < 0), 0, length), out=length)

@@ -1,20 +1,22 @@
 """What stands around the events: the process, its rank, its devices, and everything else as meta data."""
 
-import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from stepscope.core.places import AnyPath
 from stepscope.core.trace import Sink
+from stepscope.importers import rank_in_name
 from stepscope.importers.kineto.columns import Event, as_json
 from stepscope.importers.kineto.decimals import FARTHEST, whole_number
 from stepscope.importers.kineto.json_repair import EVENTS
 from stepscope.importers.kineto.source import Note
 
-__all__ = ["Identity", "add_devices", "add_meta", "add_process", "base_time", "identify"]
+__all__ = ["NAMINGS", "Identity", "add_devices", "add_meta", "add_process", "base_time", "identify"]
 
-_RANK_IN_NAME = re.compile(r"(?i)(?<![a-z])rank[-_ .]?(\d{1,6})(?!\d)")
+NAMINGS = ("thread_name", "process_name", "process_labels")
+"""Metadata events that are used."""
+
 _LARGEST = 2**31 - 1
 
 
@@ -28,7 +30,7 @@ class Identity:
     pid: str | None
 
 
-def identify(header: dict[str, Any], path: Path, pids: Counter[str]) -> Identity:
+def identify(header: dict[str, Any], path: AnyPath, pids: Counter[str]) -> Identity:
     """Rank from distributedInfo, else from the name of the file, else 0; the process is the one with most events."""
     distributed = _dict(header.get("distributedInfo"))
     world_size = _positive(whole_number(distributed.get("world_size")))
@@ -36,10 +38,7 @@ def identify(header: dict[str, Any], path: Path, pids: Counter[str]) -> Identity
     rank = whole_number(distributed.get("rank"))
     if rank is not None and 0 <= rank <= _LARGEST:
         return Identity(rank, "trace", world_size, pid)
-    in_name = _RANK_IN_NAME.findall(path.name)
-    if in_name:
-        return Identity(int(in_name[-1]), "file name", world_size, pid)
-    return Identity(0, "assumed", world_size, pid)
+    return Identity(*rank_in_name(path), world_size, pid)
 
 
 def base_time(header: dict[str, Any], note: Note) -> int:
@@ -53,7 +52,7 @@ def base_time(header: dict[str, Any], note: Note) -> int:
     return base
 
 
-def add_process(header: dict[str, Any], path: Path, identity: Identity, sink: Sink) -> None:
+def add_process(header: dict[str, Any], path: AnyPath, identity: Identity, sink: Sink) -> None:
     """One row of `processes`."""
     distributed = _dict(header.get("distributedInfo"))
     torch = "schemaVersion" in header and "deviceProperties" in header
@@ -95,7 +94,7 @@ def add_devices(header: dict[str, Any], rank: int, note: Note, sink: Sink) -> No
         )
 
 
-def add_meta(header: dict[str, Any], path: Path, metadata: list[Event], sink: Sink) -> None:
+def add_meta(header: dict[str, Any], path: AnyPath, metadata: list[Event], sink: Sink) -> None:
     """Every header entry, and the names and labels of processes, as rows of `meta`."""
     found = {key: value for key, value in header.items() if key not in (EVENTS, "deviceProperties")}
     for event in metadata:

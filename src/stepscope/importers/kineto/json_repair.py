@@ -9,7 +9,10 @@ from typing import Any, Literal
 from stepscope.importers.kineto.json_pieces import Decoders, mended, mended_members, without_lone_surrogates
 from stepscope.importers.kineto.source import Note
 
-__all__ = ["EVENTS", "Document", "NotJson", "parse"]
+__all__ = [
+    "CONSTANTS", "EVENTS", "SURROGATES", "Document", "NotJson", "Repair", "list_start", "lists_of_events",
+    "parse", "place", "read", "tolerant",
+]  # fmt: skip
 
 EVENTS = "traceEvents"
 """The key of the list of events."""
@@ -21,7 +24,12 @@ _SPACE = re.compile(r"[\s,]*")
 _EVENT_END = re.compile(r"\}(?=\s*,\s*\{|\s*\])")
 _EVENT_START = re.compile(r',\s*(?=\{\s*"(?:ph|name|cat|ts|dur|pid|tid|id|bp|s|args)"\s*:)')
 _LIST_END = re.compile(r'\}\s*(?=\]\s*(?:,\s*"|\}\s*\Z|\Z))')
-_CONSTANTS = "NaN or Infinity as a number: read as missing"
+CONSTANTS = "NaN or Infinity as a number: read as missing"
+"""Told of numbers that JSON has not."""
+
+SURROGATES = "half of a surrogate pair in a name: shown as replacement character"
+"""Told of escapes of half a character."""
+
 _ENDS_TRIED = 8  # ends of a broken event that are tried: objects nested in it end like it does
 _LOOKED_AT = 1 << 14  # characters looked at to tell what starts somewhere; an error in a long text is slow to raise
 _LONGEST_EVENT = 1 << 20  # characters searched for the end of a broken event
@@ -53,31 +61,69 @@ def parse(text: str, note: Note) -> Document:
 
     Raises NotJson when not even a tolerant reader finds a JSON value.
     """
-    if not text.strip(_BLANK):
-        raise NotJson("the file holds white space only, no JSON value", 0)
-    text, lone = without_lone_surrogates(text)
-    note("half of a surrogate pair in a name: shown as replacement character", lone)
-    decoders = Decoders()
-    if len(_EVENTS_KEY.findall(text)) > 1:  # of equal keys the strict reader would silently keep the last
-        return _Repair(text, note, decoders).document()
-    try:
-        document = Document(decoders.strict.decode(text))
-    except (ValueError, RecursionError) as error:
-        document = _Repair(text, note, Decoders()).document()
-        note(f"not strictly valid JSON ({_place(error)}): read by a tolerant reader", 1)
-    else:
-        note(_CONSTANTS, decoders.constants)
+    document, error = read(text, note)
+    if error is not None:
+        note(tolerant(place(error)), 1)
     return document
 
 
-def _place(error: Exception) -> str:
+def read(text: str, note: Note) -> tuple[Document, Exception | None]:
+    """As `parse`, which tells `note` why the text is not strictly JSON; here it is returned."""
+    if not text.strip(_BLANK):
+        raise NotJson("the file holds white space only, no JSON value", 0)
+    text, lone = without_lone_surrogates(text)
+    note(SURROGATES, lone)
+    decoders = Decoders()
+    if lists_of_events(text) > 1:  # of equal keys the strict reader would silently keep the last
+        return Repair(text, note, decoders).document(), None
+    try:
+        document = Document(decoders.strict.decode(text))
+    except (ValueError, RecursionError) as error:
+        return Repair(text, note, Decoders()).document(), error
+    note(CONSTANTS, decoders.constants)
+    return document, None
+
+
+def lists_of_events(text: str, until: int | None = None) -> int:
+    """How often the key of the list of events stands before a list; only such as begin before character `until`."""
+    return sum(until is None or match.start() < until for match in _EVENTS_KEY.finditer(text))
+
+
+def tolerant(where: str) -> str:
+    """What to tell of a text that is not strictly JSON, and where that shows first."""
+    return f"not strictly valid JSON ({where}): read by a tolerant reader"
+
+
+def place(error: Exception) -> str:
+    """Where and why the strict reader stopped."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg}"
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
+def list_start(text: str) -> int | None:
+    """The character behind the bracket that opens the list of events at the top level, if `text` reaches that far."""
+    reader = Repair(text, lambda reason, count: None, Decoders())
+    reader.space()
+    if text.startswith("[", reader.at):
+        return reader.at + 1
+    if not text.startswith("{", reader.at):
+        return None
+    reader.at += 1
+    members: dict[str, Any] = {}
+    while reader.has_member():
+        events = _EVENTS_KEY.match(text, reader.at)
+        if events:
+            return events.end() + 1
+        try:
+            reader.member(members)
+        except NotJson:
+            return None
+    return None
+
+
 @dataclass(slots=True)
-class _Repair:
+class Repair:
     """A reader that goes on after damage; `at` is the character it stands at."""
 
     text: str
@@ -99,7 +145,7 @@ class _Repair:
             self.note("another JSON document follows the first one: only the first was read", 1)
         elif rest:
             self.note("bytes after the end of the JSON document: not read", len(rest.encode("utf-8", "replace")))
-        self.note(_CONSTANTS, self.decoders.constants)
+        self.note(CONSTANTS, self.decoders.constants)
         return Document(value, self.lost, followed, self.truncated)
 
     def top(self) -> Any:
@@ -121,15 +167,20 @@ class _Repair:
         """An object, member by member; the list of events gets its own reader."""
         members: dict[str, Any] = {}
         self.at += 1
-        while True:
-            self.space()
-            if self.at >= len(self.text):
-                self.truncated = True
-                return members
-            if self.text[self.at] == "}":
-                self.at += 1
-                return members
+        while self.has_member():
             self.member(members)
+        self.at += not self.truncated
+        return members
+
+    def has_member(self) -> bool:
+        """Go to the next member; False at the end of the object, or of the text."""
+        return self.goes_on("}")
+
+    def goes_on(self, end: str) -> bool:
+        """Go to what stands next; False if that is `end`, or the end of the text."""
+        self.space()
+        self.truncated = self.truncated or self.at >= len(self.text)
+        return not self.truncated and self.text[self.at] != end
 
     def member(self, members: dict[str, Any]) -> None:
         list_of_events = _EVENTS_KEY.match(self.text, self.at)
@@ -168,21 +219,19 @@ class _Repair:
     def elements(self) -> list[Any]:
         """A list, element by element, from its opening bracket."""
         found: list[Any] = []
-        decode, text = self.decoders.lenient.raw_decode, self.text
         self.at += 1
-        while True:
-            self.space()
-            if self.at >= len(text):
-                self.truncated = True
-                return found
-            if text[self.at] == "]":
-                self.at += 1
-                return found
-            try:
-                element, self.at = decode(text, self.at)
-                found.append(element)
-            except (ValueError, RecursionError) as error:
-                self.broken_element(found, isinstance(error, RecursionError))
+        while self.goes_on("]"):
+            self.element(found)
+        self.at += not self.truncated
+        return found
+
+    def element(self, found: list[Any]) -> None:
+        """Read the element at `at`, or mend it, or leave it out."""
+        try:
+            element, self.at = self.decoders.lenient.raw_decode(self.text, self.at)
+            found.append(element)
+        except (ValueError, RecursionError) as error:
+            self.broken_element(found, isinstance(error, RecursionError))
 
     def broken_element(self, found: list[Any], too_deep: bool) -> None:
         """Mend the element at `at`, or leave it out and go on at the next one."""

@@ -5,14 +5,17 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 
 from stepscope.core.errors import BadInput
+from stepscope.core.places import AnyPath, look_again
 
-__all__ = ["Note", "read_text"]
+__all__ = ["REPLACED", "Note", "damage_of", "decoded", "read_text", "replaced_in"]
 
 Note = Callable[[str, int], None]
 """Called with the reason and the count of something that was left out or mended."""
+
+REPLACED = "bytes that are not UTF-8: shown as replacement characters"
+"""Told of bytes that could not be decoded."""
 
 _PIECE = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -23,47 +26,56 @@ _AGAIN = (
     "Write the trace again (a process that is killed while it exports leaves such a file), "
     "or record one with `stepscope run -- COMMAND`."
 )
+_PARTLY = ": what could be unpacked was read"
 
 
-def read_text(path: Path, note: Note) -> str:
+def read_text(path: AnyPath, note: Note) -> str:
     """Return the text of `path`. Damage that could be mended goes to `note`; raises BadInput if nothing is left."""
     try:
         raw = path.read_bytes()
     except OSError as error:
         reason = error.strerror or "cannot be read"
-        raise BadInput(path, reason, next_step=f"Check it with `ls -ld {path}`.") from error
+        raise BadInput(path, reason, next_step=look_again(path)) from error
     if raw.startswith(_GZIP):
         raw = _unpacked(path, raw, note)
     if not raw:
         raise BadInput(path, "the file is empty (0 bytes)", next_step=_AGAIN)
-    return _decoded(raw, note)
+    return decoded(raw, note)
 
 
-def _unpacked(path: Path, packed: bytes, note: Note) -> bytes:
+def _unpacked(path: AnyPath, packed: bytes, note: Note) -> bytes:
     pieces: list[bytes] = []
     damage = ""
     with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
         try:
             while piece := stream.read1(_PIECE):
                 pieces.append(piece)
-        except EOFError:
-            damage = "the gzip stream ends too early: what could be unpacked was read"
-        except gzip.BadGzipFile as error:
-            checksum = "CRC" in str(error) or "length" in str(error)
-            damage = _BAD_CHECKSUM if checksum else "bytes after the gzip stream: not read"
-        except zlib.error:
-            damage = "the gzip stream is damaged: what could be unpacked was read"
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            damage = damage_of(error)
     if not pieces:
         raise BadInput(
-            path, damage or "the gzip stream holds nothing", where=f"byte {len(packed)} of the packed file",
+            path,
+            damage.removesuffix(_PARTLY) or "the gzip stream holds nothing",
+            where=f"byte {len(packed)} of the packed file",
             next_step=_AGAIN,
-        )  # fmt: skip
+        )
     if damage:
         note(damage, 1)
     return b"".join(pieces)
 
 
-def _decoded(raw: bytes, note: Note) -> str:
+def damage_of(error: EOFError | gzip.BadGzipFile | zlib.error) -> str:
+    """What is wrong with a gzip stream whose reading ended so."""
+    if isinstance(error, EOFError):
+        return f"the gzip stream ends too early{_PARTLY}"
+    if isinstance(error, zlib.error):
+        return f"the gzip stream is damaged{_PARTLY}"
+    checksum = "CRC" in str(error) or "length" in str(error)
+    return _BAD_CHECKSUM if checksum else "bytes after the gzip stream: not read"
+
+
+def decoded(raw: bytes, note: Note) -> str:
+    """The text of the bytes of a document; bytes that are not UTF-8 are replaced and counted."""
     for mark, encoding in _WIDE:
         if raw.startswith(mark):
             return raw.decode(encoding, "replace")
@@ -72,6 +84,10 @@ def _decoded(raw: bytes, note: Note) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         text = raw.decode("utf-8", "replace")
-        replaced = text.count("\ufffd") - raw.count("\ufffd".encode())
-        note("bytes that are not UTF-8: shown as replacement characters", replaced)
+        note(REPLACED, replaced_in(raw))
         return text
+
+
+def replaced_in(raw: bytes) -> int:
+    """How many replacement characters stand for bytes of `raw` that are not UTF-8."""
+    return raw.decode("utf-8", "replace").count("\ufffd") - raw.count("\ufffd".encode())

@@ -10,28 +10,38 @@ from stepscope.importers.kineto.columns import Event, decimals, identifiers, nam
 from stepscope.importers.kineto.decimals import whole_number
 from stepscope.importers.kineto.events import DEVICE_KINDS, HOST_KINDS, Rows, kind_of
 from stepscope.importers.kineto.header import Identity
+from stepscope.importers.kineto.layout import (
+    DEVICE_DECIMALS,
+    DEVICE_NUMBERS,
+    DEVICE_TEXTS,
+    HOST_NUMBERS,
+    HOST_TEXTS,
+    MEMORY_NUMBERS,
+)
 from stepscope.importers.kineto.source import Note
 
-__all__ = ["FILLERS", "add_threads", "host_pids"]
+__all__ = ["FILLERS", "HOST_WORK", "NOT_A_DEVICE", "PERCENT", "add_threads", "host_pids", "overflowed", "small"]
 
 Columns = dict[str, Any]
-_PERCENT = 100
-_HOST_WORK = frozenset(("operator", "annotation", "runtime", "driver", "python"))
+NOT_A_DEVICE = "argument 'device' that is not a number: the pid was taken"
+"""Told of such arguments."""
+
+PERCENT = 100
+"""Occupancy is written in percent."""
+
+HOST_WORK = frozenset(("operator", "annotation", "runtime", "driver", "python"))
+"""Kinds of events that a process does work by."""
 
 
 def host_pids(host: Rows) -> Counter[str]:
     """How many events of host work each process has."""
-    working = [event.get("pid") for event in host.events if kind_of(event, HOST_KINDS) in _HOST_WORK]
+    working = [event.get("pid") for event in host.events if kind_of(event, HOST_KINDS) in HOST_WORK]
     return Counter(pid for pid in identifiers(working) if pid is not None)
 
 
 def _add_host(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
     """Ranges of threads: operators, annotations, runtime and driver calls, Python frames."""
     arguments = _arguments(rows)
-
-    def numbers(*keys: str) -> pl.Series:
-        return whole_numbers(_first(arguments, *keys), keys[0], note)
-
     sink.add(
         "host",
         {
@@ -41,16 +51,8 @@ def _add_host(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
             "kind": [kind_of(event, HOST_KINDS) for event in rows.events],
             "start": pl.Series(rows.start),
             "end": pl.Series(rows.end),
-            "correlation": numbers("correlation"),
-            "external_id": numbers("External id", "external id"),
-            "sequence": numbers("Sequence number"),
-            "forward_thread": numbers("Fwd thread id"),
-            "input_dims": texts(_first(arguments, "Input Dims", "Input dims")),
-            "input_types": texts(_first(arguments, "Input type")),
-            "call_stack": texts(_first(arguments, "Call stack")),
-            "python_id": numbers("Python id"),
-            "python_parent_id": numbers("Python parent id"),
-            "module_id": numbers("Python module id"),
+            **{name: whole_numbers(_first(arguments, *keys), keys[0], note) for name, keys in HOST_NUMBERS},
+            **{name: texts(_first(arguments, *keys)) for name, keys in HOST_TEXTS},
         },
     )
 
@@ -66,63 +68,33 @@ def _add_device(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
         "kind": [kind_of(event, DEVICE_KINDS) for event in rows.events],
         "start": pl.Series(rows.start),
         "end": pl.Series(rows.end),
-        "external_id": whole_numbers(_first(arguments, "External id", "external id"), "External id", note),
     }
     if identity.pid is not None:
         columns["pid"] = [identity.pid] * len(rows)
-    for name, key in _DEVICE_NUMBERS:
-        columns[name] = whole_numbers(_first(arguments, key), key, note)
-    for name, key in _DEVICE_TEXTS:
-        columns[name] = texts(_first(arguments, key))
-    for name, key in _DEVICE_DECIMALS:
-        columns[name] = _not_negative(decimals(_first(arguments, key), key, note), key, note)
-    columns["occupancy"] = columns["occupancy"] / _PERCENT
+    for name, keys in DEVICE_NUMBERS:
+        columns[name] = whole_numbers(_first(arguments, *keys), keys[0], note)
+    for name, keys in DEVICE_TEXTS:
+        columns[name] = texts(_first(arguments, *keys))
+    for name, keys in DEVICE_DECIMALS:
+        columns[name] = _not_negative(decimals(_first(arguments, *keys), keys[0], note), keys[0], note)
+    shares = [None if percent is None else percent / PERCENT for percent in columns["occupancy"].to_list()]
+    columns["occupancy"] = pl.Series(shares, dtype=pl.Float64)  # a series would multiply by the rounded reciprocal
     sink.add("device", columns)
-
-
-_DEVICE_NUMBERS = (
-    ("correlation", "correlation"),
-    ("bytes", "bytes"),
-    ("registers", "registers per thread"),
-    ("shared_memory", "shared memory"),
-    ("in_elements", "In msg nelems"),
-    ("out_elements", "Out msg nelems"),
-    ("graph_node", "graph node id"),
-)
-_DEVICE_TEXTS = (
-    ("grid", "grid"),
-    ("block", "block"),
-    ("collective", "Collective name"),
-    ("group", "Process Group Name"),
-    ("dtype", "dtype"),
-)
-_DEVICE_DECIMALS = (
-    ("bandwidth", "memory bandwidth (GB/s)"),
-    ("blocks_per_sm", "blocks per SM"),
-    ("warps_per_sm", "warps per SM"),
-    ("occupancy", "est. achieved occupancy %"),
-)
 
 
 def _add_memory(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
     """Allocations and frees."""
     arguments = _arguments(rows)
-
-    def numbers(key: str) -> pl.Series:
-        return whole_numbers(_first(arguments, key), key, note)
-
+    numbers = {name: whole_numbers(_first(arguments, *keys), keys[0], note) for name, keys in MEMORY_NUMBERS}
     sink.add(
         "memory",
         {
             **_common(rows, identity),
+            **numbers,
             "thread": identifiers(event.get("tid") for event in rows.events),
             "time": pl.Series(rows.start),
-            "device_type": _small(numbers("Device Type")),
-            "device": _small(numbers("Device Id")),
-            "bytes": numbers("Bytes"),
-            "address": numbers("Addr"),
-            "total_allocated": numbers("Total Allocated"),
-            "total_reserved": numbers("Total Reserved"),
+            "device_type": small(numbers["device_type"]),
+            "device": small(numbers["device"]),
         },
     )
 
@@ -223,12 +195,12 @@ def _devices(rows: Rows, arguments_of: list[Event], note: Note) -> pl.Series:
     """The argument `device`, else the pid."""
     given = [arguments.get("device") for arguments in arguments_of]
     found = [whole_number(device) for device in given]
-    note("argument 'device' that is not a number: the pid was taken", found.count(None) - given.count(None))
+    note(NOT_A_DEVICE, found.count(None) - given.count(None))
     numbers = [
         whole_number(event.get("pid")) if number is None else number
         for number, event in zip(found, rows.events, strict=True)
     ]
-    return _small(pl.Series(numbers, dtype=pl.Int64))
+    return small(pl.Series(numbers, dtype=pl.Int64))
 
 
 def _streams(rows: Rows, arguments: list[Event]) -> list[str | None]:
@@ -238,14 +210,20 @@ def _streams(rows: Rows, arguments: list[Event]) -> list[str | None]:
     return [lane if stream is None else stream for stream, lane in zip(given, lanes, strict=True)]
 
 
-def _small(numbers: pl.Series) -> pl.Series:
+def overflowed(what: str) -> str:
+    """What to tell of negative values of an argument."""
+    return f"argument {what!r} that overflowed: read as missing"
+
+
+def small(numbers: pl.Series) -> pl.Series:
+    """Numbers of devices as the tables hold them; what does not fit is missing."""
     return numbers.cast(pl.Int32, strict=False)
 
 
 def _not_negative(values: pl.Series, what: str, note: Note) -> pl.Series:
     """Negative values are overflows: the writer multiplies the grid in 32 bits."""
     negative = values < 0
-    note(f"argument {what!r} that overflowed: read as missing", int(negative.sum()))
+    note(overflowed(what), int(negative.sum()))
     return values.to_frame("value").select(pl.when(pl.col("value") >= 0).then("value")).to_series()
 
 

@@ -10,11 +10,12 @@ process. Two processes of one rank (restarts, torch.multiprocessing without rank
 the next free rank, and `processes.rank_source` says `assumed`.
 """
 
-import os
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 
 from stepscope.core.errors import BadInput
-from stepscope.core.trace import Importer, Sink
+from stepscope.core.places import AnyPath, is_file, is_folder
+from stepscope.core.trace import Importer, Part, Sink
 from stepscope.importers.run_dir.json_files import read_object
 from stepscope.importers.run_dir.launcher import (
     add_launcher,
@@ -23,20 +24,27 @@ from stepscope.importers.run_dir.launcher import (
     add_system,
     check_format,
 )
-from stepscope.importers.run_dir.process import add_process, find_processes
+from stepscope.importers.run_dir.process import add_process, find_processes, has_steps
+from stepscope.importers.run_dir.tables import step_damage
 
 __all__ = ["IMPORTER"]
 
 
-def sniff(path: Path, head: bytes) -> bool:
+def sniff(path: AnyPath, head: bytes) -> bool:
     """A folder with a run.json, or (the launcher could not write one) with folders of processes."""
-    if head or not os.path.isdir(path):
+    if head or not is_folder(path):
         return False
-    return os.path.isfile(path / "run.json") or any(path.glob("rank-*.pid-*/steps.bin"))
+    return is_file(path / "run.json") or any(path.glob("rank-*.pid-*/steps.bin"))
 
 
-def read(path: Path, sink: Sink) -> None:
+def read(path: AnyPath, sink: Sink) -> None:
     """Fill the tables of steps, lines, facts and system, and those of the traces. Raises BadInput for no run at all."""
+    for part in split(path, sink):
+        part.read(sink)
+
+
+def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
+    """Fill the tables of the launcher and the system, and return a part for each process. Raises BadInput as `read`."""
 
     def note(reason: str, count: int) -> None:
         sink.skip(str(path), reason, count)
@@ -49,11 +57,18 @@ def read(path: Path, sink: Sink) -> None:
     end = read_object(path / "end.json", note)
     processes = find_processes(path, sink)
     add_launcher(path, run, end, sink)
-    steps = sum(add_process(process, sink) for process in processes)
-    add_system(path, note, sink)
+    add_system(path, processes, note, sink)
     add_not_recorded(path, processes, end, note, sink)
-    if not steps:
+    damaged = [f"{process.folder}/{why}" for process in processes if (why := step_damage(process.folder))]
+    for place in damaged:
+        sink.row("meta", source=str(path), key="damaged", value=place)
+    if damaged and not any(map(has_steps, processes)):
+        sink.row("meta", source=str(path), key="no_steps", value="No step could be read")
+    elif not any(map(has_steps, processes)):
         add_no_steps(path, end, note, sink)
+    return [Part(path=process.folder, read=partial(add_process, process)) for process in processes]
 
 
-IMPORTER = Importer(sniff=sniff, read=read, clock="the monotonic clock of the job, ns since the Unix epoch")
+IMPORTER = Importer(
+    sniff=sniff, read=read, clock="the monotonic clock of the job, ns since the Unix epoch", split=split
+)

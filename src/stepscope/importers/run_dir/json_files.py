@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from stepscope.core.places import AnyPath
 
 __all__ = ["Note", "Row", "flag", "number", "read_lines", "read_object", "text", "word"]
 
@@ -14,7 +15,7 @@ Note = Callable[[str, int], None]
 _BLANK = " \t\r\n\x00"
 
 
-def read_object(path: Path, note: Note) -> Row | None:
+def read_object(path: AnyPath, note: Note) -> Row | None:
     """The JSON object in `path`; None if there is no such file, or (noted) if it is damaged."""
     try:
         value = json.loads(path.read_bytes())
@@ -29,7 +30,7 @@ def read_object(path: Path, note: Note) -> Row | None:
     return value
 
 
-def read_lines(path: Path, note: Note) -> list[Row]:
+def read_lines(path: AnyPath, note: Note) -> list[Row]:
     """The JSON objects of `path`, one a line; blank lines are nothing, broken lines are counted."""
     try:
         lines = path.read_bytes().decode("utf-8", "replace").split("\n")

@@ -1,8 +1,7 @@
 """What the launcher wrote: the command, its end, the load of the machine, and why there may be no steps."""
 
-from pathlib import Path
-
 from stepscope.core.errors import BadInput
+from stepscope.core.places import AnyPath
 from stepscope.core.trace import Sink
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, text, word
 from stepscope.importers.run_dir.process import Process
@@ -19,7 +18,7 @@ _GPU = (
 _COMMANDS_SHOWN = 3
 
 
-def check_format(path: Path, run: Row | None) -> None:
+def check_format(path: AnyPath, run: Row | None) -> None:
     """Raise BadInput if the run directory is of a kind that this version cannot read."""
     if run is None:
         return
@@ -32,7 +31,7 @@ def check_format(path: Path, run: Row | None) -> None:
         raise BadInput(path, why, next_step="Upgrade it: `pip install --upgrade stepscope`.")
 
 
-def add_launcher(path: Path, run: Row | None, end: Row | None, sink: Sink) -> None:
+def add_launcher(path: AnyPath, run: Row | None, end: Row | None, sink: Sink) -> None:
     """The entries of run.json and end.json as meta data; `state` says whether the run has ended."""
     if run is None:
         sink.skip(str(path), "no run.json: command and options are not known")
@@ -43,7 +42,7 @@ def add_launcher(path: Path, run: Row | None, end: Row | None, sink: Sink) -> No
         sink.row("meta", source=str(path), key=key, value=text(value))
 
 
-def add_not_recorded(path: Path, processes: list[Process], end: Row | None, note: Note, sink: Sink) -> None:
+def add_not_recorded(path: AnyPath, processes: list[Process], end: Row | None, note: Note, sink: Sink) -> None:
     """What the processes and the launcher could not record; the launcher repeats the notes of the processes."""
     repeated: set[tuple[str, str]] = set()
     for folder in (path, *(process.folder for process in processes)):
@@ -59,23 +58,24 @@ def add_not_recorded(path: Path, processes: list[Process], end: Row | None, note
                 sink.skip(str(path), f"{what} not recorded: {why}")
 
 
-def add_system(path: Path, note: Note, sink: Sink) -> None:
-    """The samples of the machine's load, one row for each measure."""
-    rows: list[tuple[int, str, float, str]] = []
+def add_system(path: AnyPath, processes: list[Process], note: Note, sink: Sink) -> None:
+    """The samples of the machine's load, one row for each measure; those of processes that trained with their rank."""
+    rows: list[tuple[int, int | None, str, float, str]] = []
+    ranks = {process.pid: process.rank for process in processes}
     timeless = 0
     for sample in read_lines(path / "system.jsonl", note):
         time = number(sample.get("epoch_ns"))
         if time is None:
             timeless += 1
             continue
-        rows += [(time, *measure) for measure in _measures(sample)]
+        rows += [(time, *measure) for measure in _measures(sample, ranks)]
     note("sample of the system without a time: left out", timeless)
-    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-    times, whats, values, units = (list(column) for column in columns)
-    sink.add("system", {"time": times, "what": whats, "value": values, "unit": units})
+    names = ("time", "rank", "what", "value", "unit")
+    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+    sink.add("system", {name: list(column) for name, column in zip(names, columns, strict=True)})
 
 
-def add_no_steps(path: Path, end: Row | None, note: Note, sink: Sink) -> None:
+def add_no_steps(path: AnyPath, end: Row | None, note: Note, sink: Sink) -> None:
     """Say in one sentence, as meta `no_steps`, why the run has no step, and what to do."""
     importers = read_lines(path / "processes.jsonl", note)
     if end is None:
@@ -110,19 +110,32 @@ def _processes(importers: list[Row]) -> str:
     return f"{len(importers)} process{'' if one else 'es'} imported torch ({word(commands)})"
 
 
-def _measures(sample: Row) -> list[tuple[str, float, str]]:
-    """What was measured, its value and its unit."""
-    found: list[tuple[str, object, str]] = [
-        ("system CPU", sample.get("system_cpu_ratio"), "ratio"),
-        ("job CPU", sample.get("job_cpu_ratio"), "cores"),
-        ("job memory", sample.get("job_rss_bytes"), "bytes"),
+def _others(sample: Row) -> float | None:
+    """Cores that processes outside the job used, where all of it was read."""
+    whole, cores, job = (sample.get(key) for key in ("system_cpu_ratio", "cores", "job_cpu_ratio"))
+    if not (isinstance(whole, float) and isinstance(cores, int) and isinstance(job, float)):
+        return None
+    return max(0.0, whole * cores - job)
+
+
+def _measures(sample: Row, ranks: dict[str, int]) -> list[tuple[int | None, str, float, str]]:
+    """The rank (None: of the whole machine or job), what was measured, its value and its unit."""
+    found: list[tuple[int | None, str, object, str]] = [
+        (None, "system CPU", sample.get("system_cpu_ratio"), "ratio"),
+        (None, "job CPU", sample.get("job_cpu_ratio"), "cores"),
+        (None, "other CPU", _others(sample), "cores"),
+        (None, "job memory", sample.get("job_rss_bytes"), "bytes"),
     ]
+    waits = sample.get("core_wait_ratio")
+    if isinstance(waits, dict):
+        found += [(rank, "core wait", waits.get(pid), "ratio") for pid, rank in ranks.items()]
     devices = sample.get("gpus")
     for device in devices if isinstance(devices, list) else []:
         if isinstance(device, dict):
-            found += [(f"GPU {device.get('index')} {what}", device.get(key), unit) for key, what, unit in _GPU]
+            name = f"GPU {device.get('index')}"
+            found += [(None, f"{name} {what}", device.get(key), unit) for key, what, unit in _GPU]
     return [
-        (what, float(value), unit)
-        for what, value, unit in found
+        (rank, what, float(value), unit)
+        for rank, what, value, unit in found
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]

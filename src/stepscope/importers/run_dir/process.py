@@ -1,17 +1,16 @@
 """One process of a run: who it is, what it learnt about the job, its steps, its sampled lines and its traces."""
 
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from stepscope.core.errors import BadInput
+from stepscope.core.places import AnyPath, is_folder
 from stepscope.core.trace import Sink
 from stepscope.importers import append
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
 from stepscope.importers.run_dir.tables import add_stacks, add_steps
 
-__all__ = ["Process", "add_process", "find_processes"]
+__all__ = ["Process", "add_process", "find_processes", "has_steps"]
 
 _FOLDER = re.compile(r"rank-(\d+)\.pid-(\d+)(?:\.\d+)?")
 _LARGEST_RANK = 2**31 - 1
@@ -21,7 +20,7 @@ _LARGEST_RANK = 2**31 - 1
 class Process:
     """The folder of one process. `asked_rank` is the rank it gives itself, `rank` the one it has in this run."""
 
-    folder: Path
+    folder: AnyPath
     about: Row
     pid: str
     asked_rank: int
@@ -29,9 +28,11 @@ class Process:
     rank_source: str
 
 
-def find_processes(path: Path, sink: Sink) -> list[Process]:
+def find_processes(path: AnyPath, sink: Sink) -> list[Process]:
     """The processes that trained, by rank; of several with one rank, all but the first get the next free one."""
-    found = [process for folder in sorted(path.glob("rank-*.pid-*")) if (process := _identify(folder, sink))]
+    folders: list[AnyPath] = [*path.glob("rank-*.pid-*")]
+    folders.sort(key=lambda folder: folder.name)
+    found = [process for folder in folders if (process := _identify(folder, sink))]
     found.sort(key=lambda process: (process.asked_rank, _began(process), process.pid))
     taken = {process.asked_rank for process in found}
     seen: set[int] = set()
@@ -47,8 +48,13 @@ def find_processes(path: Path, sink: Sink) -> list[Process]:
     return sorted(result, key=lambda process: process.rank)
 
 
-def add_process(process: Process, sink: Sink) -> int:
-    """Add all tables of a process; return its number of steps."""
+def has_steps(process: Process) -> bool:
+    """Whether a step of the process was recorded whole."""
+    return add_steps(process.folder, process.rank, process.pid, lambda reason, count: None, Sink()) > 0
+
+
+def add_process(process: Process, sink: Sink) -> None:
+    """Add all tables of a process."""
 
     def note(reason: str, count: int) -> None:
         sink.skip(str(process.folder), reason, count)
@@ -59,20 +65,19 @@ def add_process(process: Process, sink: Sink) -> int:
     _add_loaders(process, facts, sink)
     _add_optimizers(process, facts, sink)
     _add_meta(process, facts, sink)
-    steps = add_steps(process.folder, process.rank, process.pid, note, sink)
+    add_steps(process.folder, process.rank, process.pid, note, sink)
     add_stacks(process.folder, process.rank, process.pid, note, sink)
     described = _add_windows(process, note, sink)
     if not described:
         _add_devices(process, last.get("torch", {}), sink)
-    return steps
 
 
-def _identify(folder: Path, sink: Sink) -> Process | None:
+def _identify(folder: AnyPath, sink: Sink) -> Process | None:
     def note(reason: str, count: int) -> None:
         sink.skip(str(folder), reason, count)
 
     name = _FOLDER.fullmatch(folder.name)
-    if not os.path.isdir(folder) or not name:
+    if not name or not is_folder(folder):
         return None
     about = read_object(folder / "process.json", note)
     if about is None:
@@ -106,6 +111,7 @@ def _add_identity(process: Process, torch: Row, distributed: Row, sink: Sink) ->
         backend=word(distributed.get("backend")),
         threads=number(torch.get("threads")),
         matmul_precision=word(torch.get("matmul_precision")),
+        probe=word(about.get("probe")),
         probe_cost=number(about.get("probe_step_ns")),
         source=str(process.folder),
     )

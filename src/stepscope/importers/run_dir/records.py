@@ -5,11 +5,11 @@ The header may have the number of whole records; where it has 0 the size of the 
 
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.core.places import AnyPath
 from stepscope.importers.run_dir.json_files import Note
 
 __all__ = ["DEVICE_STEP", "LINE", "STEP", "Kind", "Records", "read_records"]
@@ -62,7 +62,7 @@ class Records:
     to_epoch: int
 
 
-def read_records(path: Path, kind: Kind, note: Note) -> Records | None:
+def read_records(path: AnyPath, kind: Kind, note: Note) -> Records | None:
     """The records of `path`; None if there is no such file, or (noted) if it is none of this kind.
 
     Records may be longer than this version knows: what comes after the known fields is passed over.
@@ -75,7 +75,7 @@ def read_records(path: Path, kind: Kind, note: Note) -> Records | None:
         note(f"{path.name} cannot be read ({error.strerror}): not read", 1)
         return None
     if len(data) < _HEADER.size:
-        note(f"{path.name} ends within its header: not read", 1)
+        note(f"{path.name} {'ends within its header' if data else 'is empty'}: not read", 1)
         return None
     magic, header_size, record_size, epoch, monotonic, complete = _HEADER.unpack_from(data)
     if magic != kind.magic or header_size < _HEADER.size or record_size < kind.record.itemsize:
@@ -86,6 +86,8 @@ def read_records(path: Path, kind: Kind, note: Note) -> Records | None:
     known = whole.reshape(count, record_size)[:, : kind.record.itemsize]
     rows = np.ascontiguousarray(known).view(kind.record).reshape(count)
     if complete > 0:
+        if count < complete:
+            note(f"{path.name} is cut short: {count} of its {complete} records are left", 1)
         rows = rows[:complete]
     elif kind.never_zero is not None:
         rows = rows[rows[kind.never_zero] != 0]

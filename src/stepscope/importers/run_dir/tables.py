@@ -1,17 +1,17 @@
 """Records of one process to the tables steps and stacks."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stepscope.core.places import AnyPath, is_file
 from stepscope.core.trace import Sink
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.records import DEVICE_STEP, LINE, STEP, Records, read_records
 
-__all__ = ["add_stacks", "add_steps"]
+__all__ = ["add_stacks", "add_steps", "step_damage"]
 
 TAGS = (
     (1, "traced"),
@@ -30,7 +30,7 @@ _COLLECTOR = 1
 _PARTS = ("forward", "backward", "optimizer")
 
 
-def add_steps(folder: Path, rank: int, pid: str, note: Note, sink: Sink) -> int:
+def add_steps(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> int:
     """Add the steps of a process; return how many there are."""
     records = read_records(folder / "steps.bin", STEP, note)
     if records is None:
@@ -65,7 +65,16 @@ def add_steps(folder: Path, rank: int, pid: str, note: Note, sink: Sink) -> int:
     return len(rows)
 
 
-def add_stacks(folder: Path, rank: int, pid: str, note: Note, sink: Sink) -> None:
+def step_damage(folder: AnyPath) -> str:
+    """Why the steps of a process cannot be read, or not all of them; nothing if they can."""
+    reasons: list[str] = []
+    records = read_records(folder / "steps.bin", STEP, lambda reason, count: reasons.append(reason))
+    if records is None and not reasons and any(map(is_file, (folder / "lines.bin", folder / "windows.jsonl"))):
+        reasons.append("steps.bin is missing")
+    return "; ".join(reasons)
+
+
+def add_stacks(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> None:
     """Add the samples of lines, each with the frames that its stack id stands for."""
     records = read_records(folder / "lines.bin", LINE, note)
     if records is None or not len(records.rows):
@@ -90,10 +99,10 @@ def add_stacks(folder: Path, rank: int, pid: str, note: Note, sink: Sink) -> Non
     )
 
 
-_NO_FRAME: Row = dict.fromkeys(("file", "line", "function", "text", "expression", "call", "leaf", "frames"))
+_NO_FRAME: Row = dict.fromkeys(("file", "line", "function", "text", "expression", "call", "leaf", "frames", "texts"))
 
 
-def _frames(folder: Path, note: Note) -> dict[int, Row]:
+def _frames(folder: AnyPath, note: Note) -> dict[int, Row]:
     """Columns of stacks by stack id."""
     frames: dict[int, Row] = {}
     for row in read_lines(folder / "frames.jsonl", note):
@@ -113,8 +122,14 @@ def _frames(folder: Path, note: Note) -> dict[int, Row]:
             "call": _place(row.get("call")),
             "leaf": _place(row.get("leaf")),
             "frames": [_place(frame) for frame in user],
+            "texts": _texts(row.get("texts"), len(user)),
         }
     return frames
+
+
+def _texts(texts: object, count: int) -> list[str | None] | None:
+    """The source lines of `count` frames; None if they were not written, as by earlier versions."""
+    return [word(text) for text in texts] if isinstance(texts, list) and len(texts) == count else None
 
 
 def _is_frame(frame: object) -> bool:
@@ -138,7 +153,7 @@ def _observed(values: npt.NDArray[np.int64]) -> pl.Series:
     return pl.Series([None if value < 0 else value for value in values.tolist()], dtype=pl.Int64)
 
 
-def _device_durations(folder: Path, steps: Sequence[int], note: Note) -> list[int | None]:
+def _device_durations(folder: AnyPath, steps: Sequence[int], note: Note) -> list[int | None]:
     records: Records | None = read_records(folder / "device_steps.bin", DEVICE_STEP, note)
     if records is None:
         return [None] * len(steps)

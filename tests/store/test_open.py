@@ -15,12 +15,13 @@ from stepscope.core.errors import BadInput
 from stepscope.core.trace import Sink
 from stepscope.importers import append
 from stepscope.store import open_run
+from stepscope.store.workers import Workers, in_this_process
 
 NOBODY = 65534
 
 
-def trace(path: Path, *names: str, rank: int | None = None, correlation: int = 0) -> Path:
-    """Write a trace with one operator of 1 µs for each name and a kernel that the first of them launched."""
+def trace(path: Path, *names: str, rank: int | None = None, correlation: int = 0, at: int = 0) -> Path:
+    """Write a trace with one operator of 1 µs for each name, from `at` µs, and a kernel that the first launched."""
     events: list[dict[str, Any]] = [
         {
             "ph": "X",
@@ -28,14 +29,16 @@ def trace(path: Path, *names: str, rank: int | None = None, correlation: int = 0
             "name": name,
             "pid": 1,
             "tid": 1,
-            "ts": at,
+            "ts": at + number,
             "dur": 1,
-            "args": {"External id": at + 1},
+            "args": {"External id": number + 1},
         }
-        for at, name in enumerate(names)
+        for number, name in enumerate(names)
     ]
     launched = {"device": 0, "stream": 7, "correlation": correlation}
-    events.append({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": launched})
+    events.append(
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": at + 1, "dur": 1, "args": launched}
+    )
     header = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": 2}}
     text = json.dumps(
         {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "G"}], **header, "traceEvents": events}
@@ -91,7 +94,7 @@ def test_two_files_without_rank_are_refused(tmp_path: Path) -> None:
 
 def test_spans_of_one_worker_are_one_rank_in_the_order_of_time(tmp_path: Path) -> None:
     """Stamps are ms in older files and ns in newer ones: 1.6e12 ms is before 1.8e18 ns."""
-    trace(tmp_path / "n0_1.1790000000000000000.pt.trace.json", "late", "later", correlation=9)
+    trace(tmp_path / "n0_1.1790000000000000000.pt.trace.json", "late", "later", correlation=9, at=100)
     trace(tmp_path / "n0_1.1690000000000.pt.trace.json", "early", correlation=4)
     run = open_run(tmp_path)
     host, device = run.optional("host"), run.optional("device")
@@ -140,6 +143,80 @@ def test_one_broken_rank_of_several_is_counted(tmp_path: Path) -> None:
     ((source, reason, count),) = run.optional("skipped").rows()
     assert (source, count) == (str(tmp_path / "rank_1.json"), 1)
     assert reason.startswith("no traceEvents key")
+
+
+def test_a_rank_that_is_not_there_or_cut_short_is_counted_with_the_reason(tmp_path: Path) -> None:
+    whole = trace(tmp_path / "rank_0.json.gz", *(f"op{number}" for number in range(99)))
+    (tmp_path / "rank_1.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "rank_2.json").touch()
+    (tmp_path / "rank_3.json.gz").write_bytes(whole.read_bytes()[:12])
+    run = open_run(tmp_path)
+    assert run.optional("processes")["rank"].to_list() == [0]
+    assert sorted(run.optional("skipped").rows()) == [
+        (str(tmp_path / "rank_1.json"), "a link to a file that is not there: not read", 1),
+        (str(tmp_path / "rank_2.json"), "the file is empty (0 bytes): not read", 1),
+        (str(tmp_path / "rank_3.json.gz"), "the gzip stream ends too early: not read", 1),
+    ]
+
+
+@pytest.mark.parametrize("workers", [None, in_this_process()])
+def test_a_broken_file_that_was_named_is_an_error(tmp_path: Path, workers: Workers | None) -> None:
+    whole = trace(tmp_path / "rank_0.json", "x")
+    (tmp_path / "rank_1.json").touch()
+    with pytest.raises(BadInput, match=r"rank_1\.json: the file is empty"):
+        open_run([str(whole), str(tmp_path / "rank_1.json")], workers=workers)
+    assert open_run([str(whole), str(tmp_path / "rank_?.json")], workers=workers).rows("skipped") == 1
+
+
+def test_a_folder_of_broken_files_names_them(tmp_path: Path) -> None:
+    (tmp_path / "a.json").touch()
+    (tmp_path / "b.json").write_text("no")
+    (tmp_path / "c.json").write_bytes(b"\x00\x01")
+    (tmp_path / "d.json").touch()
+    why = refused(tmp_path, "a folder without a run and without traces").why
+    assert "a.json (the file is empty (0 bytes)), b.json (not JSON" in why
+    assert why.endswith("c.json (not JSON but a binary file), 1 more")
+
+
+def test_windows_of_one_worker_that_overlap_are_refused(tmp_path: Path) -> None:
+    first = trace(tmp_path / "n0_1.1690000000000.pt.trace.json", "x", "y", "z")
+    (tmp_path / "n0_1.1690000000001.pt.trace.json").write_bytes(first.read_bytes())
+    error = refused(tmp_path, "overlap in time")
+    assert "n0_1.1690000000000.pt.trace.json and n0_1.1690000000001.pt.trace.json" in error.why
+    trace(tmp_path / "n0_1.1690000000001.pt.trace.json", "x", "y", "z", at=3)
+    assert open_run(tmp_path).rows("host") == 6
+
+
+@pytest.mark.parametrize("workers", [None, in_this_process()])
+def test_traces_of_different_jobs_are_refused(tmp_path: Path, workers: Workers | None) -> None:
+    trace(tmp_path / "a.json", "x", rank=0)
+    other = trace(tmp_path / "b.json", "x", rank=1)
+    other.write_text(other.read_text().replace('"world_size": 2', '"world_size": 128'))
+    with pytest.raises(BadInput, match=r"one job\? ranks in all: 2 and 128") as caught:
+        open_run(tmp_path, workers=workers)
+    assert str(tmp_path / "a.json") in str(caught.value) and str(other) in str(caught.value)
+
+
+def test_renaming_is_advised_only_where_it_helps(tmp_path: Path) -> None:
+    for name, rank in (("a.json", 0), ("b.json", 0)):
+        trace(tmp_path / name, "x", rank=rank)
+    assert refused(tmp_path, r"both of rank 0\n").next_step.startswith("Open one of them: ")
+    assert "name them" not in refused(tmp_path, "both of rank 0").next_step
+    trace(tmp_path / "b.json", "x")
+    error = refused(tmp_path, r"both of rank 0 \(no rank in b\.json or its name: 0 is assumed\)")
+    assert "if b.json is of another rank, name it so: …rank_1.json" in error.next_step
+    trace(tmp_path / "a.json", "x")
+    assert "name them …rank_0.json" in refused(tmp_path, "both of rank 0").next_step
+
+
+def test_two_paths_of_one_rank_are_named_once(tmp_path: Path) -> None:
+    paths = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        paths.append(trace(tmp_path / name / "a.json", "x", rank=1))
+    with pytest.raises(BadInput, match="both of rank 1") as caught:
+        open_run(paths)
+    assert [str(caught.value).partition("\n")[0].count(str(path)) for path in paths] == [1, 1]
 
 
 def test_only_broken_ranks_are_refused(tmp_path: Path) -> None:

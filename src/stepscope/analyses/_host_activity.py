@@ -1,0 +1,127 @@
+"""What a thread of the host did during a stretch of time, in which module, and on which line of the user's code.
+
+The activity is the innermost operator, annotation, call or Python frame that covers more than half of the stretch; the
+mark of a step is none. The line is that of the innermost frame of the user's own code around it, from Python frames,
+or from the call stack recorded with an operator.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.analyses._call_sites import is_library, user_site
+from stepscope.analyses._covering import Stretches, covering, outwards, parents
+from stepscope.analyses._host import THREAD, HostTree, step_number
+from stepscope.analyses._modules import module_spans
+from stepscope.core.run import Run
+
+__all__ = ["ACTIVITY", "host_activity"]
+
+ACTIVITY = {
+    "activity": pl.String, "module": pl.String, "file": pl.String, "line": pl.Int64, "function": pl.String,
+}  # fmt: skip
+"""Columns of `host_activity` and their types."""
+
+_FRAME = r"(?s)^(.+?)\((\d+)\): (.+)$"
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frames:
+    """Python frames: track and times, the frame around each, and their names."""
+
+    ranges: Stretches
+    parent: Ints
+    name: pl.Series
+
+
+def host_activity(run: Run, tree: HostTree | None, asked: Stretches) -> pl.DataFrame:
+    """One row per stretch, columns as in ACTIVITY, null where nothing is known. Tracks are those of the host tree."""
+    if tree is None or not len(asked.track):
+        return pl.DataFrame({name: [None] * len(asked.track) for name in ACTIVITY}, schema=ACTIVITY)
+    ranges, parent = _times(tree.frame), tree.nesting.parent
+    inside = covering(ranges, parent, asked)
+    is_step = tree.frame.select(step_number().is_not_null()).to_series().to_numpy()
+    doing = outwards(parent, inside, ~is_step)
+    frames = _frames(run, tree, np.unique(asked.track))
+    modules = _modules(run, tree, asked)
+    if frames is None:
+        return pl.DataFrame({"activity": _named(tree.frame["name"], doing), "module": modules}).hstack(
+            _recorded_sites(run, tree, inside)
+        )
+    frame = covering(frames.ranges, frames.parent, asked)
+    deeper = (frame >= 0) & ((doing < 0) | (frames.ranges.start[frame] > ranges.start[doing]))
+    activity = pl.select(
+        pl.when(pl.Series(deeper)).then(_named(frames.name, frame)).otherwise(_named(tree.frame["name"], doing))
+    ).to_series()
+    told = _recorded_sites(run, tree, np.where(frame < 0, inside, -1))  # of ranks without frames
+    sites = [
+        pl.select(pl.when(pl.Series(frame >= 0)).then(site).otherwise(told[site.name])).to_series().alias(site.name)
+        for site in _user_sites(frames, frame)
+    ]
+    return pl.DataFrame({"activity": activity, "module": modules}).hstack(sites)
+
+
+def _times(frame: pl.DataFrame) -> Stretches:
+    return Stretches(*(frame[name].to_numpy() for name in ("track", "start", "end")))
+
+
+def _frames(run: Run, tree: HostTree, tracks: Ints) -> _Frames | None:
+    """Python frames of some threads of the host tree; None if the trace holds none of them."""
+    is_frame = pl.col("kind") == "python"
+    if not run.optional("host", "kind").select(is_frame.any()).item():
+        return None
+    threads = tree.frame.select(*THREAD, "track").unique("track").filter(pl.col("track").is_in(tracks.tolist()))
+    frames = run.where("host", is_frame, *THREAD, "name", "start", "end")
+    frames = frames.join(threads, on=THREAD, how="inner", nulls_equal=True, maintain_order="left")
+    if frames.is_empty():
+        return None
+    ranges = _times(frames)
+    return _Frames(ranges, parents(ranges), frames["name"])
+
+
+def _modules(run: Run, tree: HostTree, asked: Stretches) -> pl.Series:
+    modules = module_spans(run)
+    threads = tree.frame.select(*THREAD, "track").unique("track")
+    modules = modules.join(threads, on=THREAD, how="inner", nulls_equal=True, maintain_order="left")
+    ranges = _times(modules)
+    return _named(modules["module"], covering(ranges, parents(ranges), asked))
+
+
+def _user_sites(frames: _Frames, rows: Ints) -> pl.DataFrame:
+    """File, line and function of the innermost frame of the user's code at some frames or around them."""
+    distinct = frames.name.unique()
+    files = distinct.str.extract(_FRAME, 1)
+    own = distinct.filter(pl.Series([file is not None and not is_library(file) for file in files], dtype=pl.Boolean))
+    passes = frames.name.is_in(own.implode()).fill_null(False).to_numpy()
+    names = _named(frames.name, outwards(frames.parent, rows, passes))
+    parts = (names.str.extract(_FRAME, group) for group in (1, 2, 3))
+    return pl.DataFrame(dict(zip(("file", "line", "function"), parts, strict=True))).cast({"line": pl.Int64})
+
+
+def _recorded_sites(run: Run, tree: HostTree, rows: Ints) -> pl.DataFrame:
+    """The same from the call stacks that the profiler wrote with operators, if any."""
+    recorded = run.optional("host", "call_stack")["call_stack"]
+    stacks = recorded.gather(tree.frame["host_row"])
+    stacked = (stacks.is_not_null() & (stacks != "")).fill_null(False).to_numpy()
+    stack = _named(stacks, outwards(tree.nesting.parent, rows, stacked))
+    distinct = stack.drop_nulls().unique(maintain_order=True)
+    sites = [user_site(frame.strip() for frame in text.split(";")) for text in distinct]
+    known = pl.DataFrame(
+        {
+            "stack": distinct,
+            "file": pl.Series([site.file for site in sites], dtype=pl.String),
+            "line": pl.Series([site.line for site in sites], dtype=pl.Int64),
+            "function": pl.Series([site.function for site in sites], dtype=pl.String),
+        }
+    )
+    return stack.alias("stack").to_frame().join(known, on="stack", how="left", maintain_order="left").drop("stack")
+
+
+def _named(names: pl.Series, rows: Ints) -> pl.Series:
+    """Names of rows, null for -1."""
+    if not len(names):
+        return pl.Series([None] * len(rows), dtype=pl.String)
+    return pl.select(pl.when(pl.Series(rows >= 0)).then(names.gather(np.maximum(rows, 0)))).to_series()

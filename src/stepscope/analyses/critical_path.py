@@ -1,0 +1,240 @@
+"""The critical path of each step: the chain of activities, each waiting for the one before, that decides its length.
+
+One row is a segment of the path; the segments of a step fill it from start to end, without gap or overlap. Steps are
+those of `step_breakdown`, adjusted to their device work; a recording without step markers is one step, 0. The path is
+walked backwards from the end of the step. At each point it asks what the activity waited for last: a kernel for the
+work before it on its stream, for its launch, or for an event of another stream; a host thread for the device in a call
+that synchronises, for autograd's thread while that runs backward, for gloo's thread while that transfers, or for its
+own operation before. Calls that wait are on the path only from the end of what they waited for; the wait itself is
+replaced by what ran meanwhile. So shortening a segment by some time shortens the step by at most that time, and
+shortening anything else does not shorten it at all.
+
+Classes: `operator`, `host` (Python and all else between operators), `runtime` (calls of the runtime or driver),
+`launch latency` (from the end of a launch to the start of its kernel), `compute`, `communication`, `copy`, `kernel gap`
+(from the end of work to the start of what waited for it on the device), `synchronisation` (the return of a call that
+waited, or all of it where nothing tells what for), `data wait` (inside the loader's next batch) and `unknown` (a
+delay of the device that nothing in the trace explains, such as one of more than 100 µs after a launch). A collective
+waits for other ranks inside its kernel; paths do not change ranks.
+
+Definition: last arrival, the walk of program activity graphs (Yang and Miller, "Critical path analysis for the
+execution of parallel and distributed programs", ICDCS 1988) from the end.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.analyses._adjusted import adjusted_steps
+from stepscope.analyses._covering import Stretches
+from stepscope.analyses._device_gaps import LONG_DELAY
+from stepscope.analyses._host import THREAD as OF_THREAD
+from stepscope.analyses._host_activity import ACTIVITY, host_activity
+from stepscope.analyses._host_order import HostOrder, host_order
+from stepscope.analyses._markers import data_waits
+from stepscope.analyses._path_pieces import Pieces, cut, pieces
+from stepscope.analyses._path_waits import main_tracks, path_waits, synchronises, transfers_on_host
+from stepscope.analyses._path_walk import DELAY, THREAD, WORK, Place, Walker
+from stepscope.analyses._path_work import LAUNCH, Work, path_work
+from stepscope.analyses._tables import RANK, RECORD_TRACE, shaped
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column
+
+CLASSES = (
+    "operator", "host", "runtime", "launch latency", "compute", "communication", "copy", "kernel gap",
+    "synchronisation", "data wait", "unknown",
+)  # fmt: skip
+"""Classes of segments."""
+
+COLUMNS = (
+    RANK,
+    Column("step", pl.Int64, None, "number in the step marker; 0 without markers"),
+    Column("start", pl.Int64, "ns", "start of the segment"),
+    Column("end", pl.Int64, "ns", "end of the segment"),
+    Column("duration", pl.Int64, "ns", "length of the segment"),
+    Column("class", pl.String, None, f"what kind of time it is: {', '.join(CLASSES)}"),
+    Column("device", pl.Int32, None, "index of the device; null: on the host"),
+    Column("lane", pl.String, None, "thread, or stream of the device"),
+    Column("name", pl.String, None, "operator, call, annotation, kernel or copy; null: between all of these"),
+    Column("operator", pl.String, None, "innermost operator around it, or that launched it; null: none known"),
+    Column("module", pl.String, None, "module that Python was in, of class host; null: none, or not recorded"),
+    Column("file", pl.String, None, "file of the user's code, of class host; null: not recorded"),
+    Column("line", pl.Int64, None, "line of the user's code, of class host"),
+    Column("function", pl.String, None, "function of that line"),
+    Column("index", pl.Int64, None, "`host.index` of what is named, or `device.index` if device is not null"),
+)
+_NAMES = tuple(column.name for column in COLUMNS)
+_SITE = ("module", "file", "line", "function")
+_DELAYS = pl.Series(("launch latency", "kernel gap", "unknown"))
+_OF_ROLE = {"compute": "compute", "communication": "communication", "memory": "copy"}
+Ints = npt.NDArray[np.int64]
+
+
+def compute(run: Run) -> pl.DataFrame:
+    """Rows by rank and time. Raises MissingData in a run without host events and without device work."""
+    order, work = _host(run), None
+    try:
+        work = path_work(run, order)
+    except MissingData:
+        if order is None:
+            raise MissingData("host events or device work", how=RECORD_TRACE) from None
+    steps = _steps(run, work)
+    hops = _hops(run, order, work, steps)
+    parts = []
+    if order is not None:
+        parts.append(_of_threads(run, order, steps, hops[:, hops[1] == THREAD]))
+    if work is not None:
+        parts.append(_of_devices(order, work, steps, hops[:, hops[1] != THREAD]))
+    duration = pl.col("end") - pl.col("start")
+    whole = pl.concat([part.with_columns(duration=duration).select("number", *_NAMES) for part in parts])
+    number, start = whole["number"].to_numpy(), whole["start"].to_numpy()
+    by_time = np.argsort(start, kind="stable")  # much faster than to sort the table
+    path: pl.DataFrame = whole[by_time[np.argsort(number[by_time], kind="stable")]]
+    _check(path, steps)
+    return shaped(path, COLUMNS)
+
+
+def _host(run: Run) -> HostOrder | None:
+    try:
+        return host_order(run)
+    except MissingData:
+        return None
+
+
+def _steps(run: Run, work: Work | None) -> pl.DataFrame:
+    """number, rank, step, start, end: adjusted steps, and the whole recording of ranks that have device work only."""
+    columns = ("rank", "step", "start", "end")
+    try:
+        steps = adjusted_steps(run).select(columns)
+    except MissingData:
+        steps = pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64)).cast({"rank": pl.Int32})
+    if work is not None:
+        alone = work.frame.filter(~pl.col("rank").is_in(steps["rank"].implode())).group_by("rank")
+        whole = alone.agg(pl.col("start").min(), pl.col("end").max()).with_columns(step=pl.lit(0, dtype=pl.Int64))
+        steps = pl.concat([steps, whole.select(columns)])
+    steps = steps.filter(pl.col("end") > pl.col("start")).sort("rank", "start")
+    return steps.with_row_index("number")
+
+
+def _hops(run: Run, order: HostOrder | None, work: Work | None, steps: pl.DataFrame) -> Ints:
+    """Columns of the paths of all steps: place of the step, what, track or row, from, until."""
+    walker = Walker(order, path_waits(run, order, work) if order is not None else None, work)
+    main = main_tracks(run) if order is not None else {}
+    last = np.argsort(work.end, kind="stable") if work is not None else np.empty(0, dtype=np.int64)
+    ends = work.end[last] if work is not None else last
+    paths = [np.empty((0, 5), dtype=np.int64)]
+    for number, rank, _, start, end in steps.iter_rows():
+        ending = last[slice(*np.searchsorted(ends, (end, end + 1)).tolist())]
+        place = _end(order, work, ending, main.get(rank), rank, end)
+        path = walker.walk(place, start, end, main.get(rank))
+        paths.append(np.column_stack((np.full(len(path), number), path)))
+    return np.concatenate(paths).T
+
+
+def _end(order: HostOrder | None, work: Work | None, last: Ints, main: int | None, rank: int, end: int) -> Place:
+    """What ends with a step: device work, else a thread; `last` are the rows of work that end with it."""
+    if work is not None:
+        ends = [row for row in last.tolist() if work.frame["rank"][row] == rank]
+        if ends:
+            return WORK, max(ends, key=lambda row: (work.start[row], row))
+    assert order is not None and main is not None
+    ranks = order.tree.frame["rank"]
+    ending = order.track[(order.end == end) & order.is_operator]
+    of_rank = [track for track in np.unique(ending).tolist() if ranks[int(order.of_track(track)[0])] == rank]
+    return THREAD, main if main in of_rank or not of_rank else of_rank[0]
+
+
+def _of_threads(run: Run, order: HostOrder, steps: pl.DataFrame, hops: Ints) -> pl.DataFrame:
+    of_step, _, track, start, end = hops
+    found = pieces(order, track, start, end) if len(track) else Pieces(track, track, start, end)
+    waits = _data_waits(run, order)
+    found = cut(found, track, {this: np.unique(spans) for this, spans in waits.items()})
+    row, tracks = found.row, track[found.of]
+    known, at = pl.Series(row >= 0), np.maximum(row, 0)
+    around = np.where(order.is_operator, np.arange(len(order.start)), order.tree.owner)
+    operator = np.where(row >= 0, around[at], -1)
+    is_operator = pl.Series((operator >= 0) & order.is_operator[operator])
+    threads = order.tree.frame.select("track", "thread").unique("track").sort("track")["thread"]
+    frame = order.tree.frame
+    classes = _host_classes(order, row, _inside(waits, tracks, found.start))
+    rows: pl.DataFrame = steps.select("number", "rank", "step")[of_step[found.of]]
+    return rows.hstack(_sites(run, order, found, tracks, classes)).with_columns(
+        classes,
+        start=pl.Series(found.start, dtype=pl.Int64),
+        end=pl.Series(found.end, dtype=pl.Int64),
+        device=pl.lit(None, dtype=pl.Int32),
+        lane=threads.gather(tracks),
+        name=pl.when(known).then(frame["name"].gather(at)),
+        operator=pl.when(is_operator).then(frame["name"].gather(np.maximum(operator, 0))),
+        index=pl.when(known).then(frame["index"].gather(at)),
+    )
+
+
+def _sites(run: Run, order: HostOrder, found: Pieces, track: Ints, classes: pl.Series) -> pl.DataFrame:
+    """Where Python was in the pieces of class host, null in all others."""
+    of_host = (classes == "host").to_numpy()
+    asked = Stretches(track[of_host], found.start[of_host], found.end[of_host])
+    known = host_activity(run, order.tree, asked).select(_SITE)
+    place = pl.Series(np.where(of_host, np.cumsum(of_host) - 1, len(known)))
+    return pl.concat([known, known.clear(1)])[place]
+
+
+def _data_waits(run: Run, order: HostOrder) -> dict[int, npt.NDArray[np.int64]]:
+    """For each thread the times when it waited for data, as a sorted (n, 2) array."""
+    tracks = order.tree.frame.select(*OF_THREAD, "track").unique()
+    waits = data_waits(run).join(tracks, on=OF_THREAD, nulls_equal=True).sort("track", "start")
+    return {part["track"][0]: part.select("start", "end").to_numpy() for part in waits.partition_by("track")}
+
+
+def _inside(waits: dict[int, Ints], track: Ints, time: Ints) -> npt.NDArray[np.bool_]:
+    inside = np.zeros(len(time), dtype=np.bool_)
+    for this, spans in waits.items():
+        asked = track == this
+        place = np.searchsorted(spans[:, 0], time[asked], side="right") - 1
+        inside[asked] = (place >= 0) & (time[asked] < spans[np.maximum(place, 0), 1])
+    return inside
+
+
+def _host_classes(order: HostOrder, row: Ints, waits: npt.NDArray[np.bool_]) -> pl.Series:
+    classes = np.full(len(order.start), CLASSES.index("host"))
+    classes[order.is_operator] = CLASSES.index("operator")
+    classes[order.is_call] = CLASSES.index("runtime")
+    classes[order.is_call & order.named(synchronises)] = CLASSES.index("synchronisation")
+    classes[~order.is_call & order.named(transfers_on_host)] = CLASSES.index("communication")
+    codes = np.where(waits, CLASSES.index("data wait"), np.where(row >= 0, classes[row], CLASSES.index("host")))
+    return pl.Series("class", CLASSES, dtype=pl.String).gather(codes)
+
+
+def _of_devices(order: HostOrder | None, work: Work, steps: pl.DataFrame, hops: Ints) -> pl.DataFrame:
+    of_step, kind, row, start, end = hops
+    explained = (kind == DELAY) & (end - start <= LONG_DELAY)
+    roles = work.frame["role"].replace_strict(_OF_ROLE, return_dtype=pl.String).gather(row)
+    delays = np.where(explained, np.where(work.via[row] == LAUNCH, 0, 1), 2)
+    frame = work.frame.select("device", "name", "index", lane="stream")[row]
+    operator = pl.Series([None] * len(row), dtype=pl.String)
+    if order is not None:
+        launched_in = np.where(work.call[row] >= 0, order.tree.owner[work.call[row]], -1)
+        names = order.tree.frame["name"].gather(np.maximum(launched_in, 0))
+        operator = pl.select(pl.when(pl.Series(launched_in >= 0)).then(names)).to_series()
+    rows: pl.DataFrame = steps.select("number", "rank", "step")[of_step]
+    nowhere = [pl.lit(None, dtype=ACTIVITY[name]).alias(name) for name in _SITE]
+    return rows.hstack(frame).with_columns(
+        *nowhere,
+        pl.when(pl.Series(kind == WORK)).then(roles).otherwise(_DELAYS.gather(delays)).alias("class"),
+        start=pl.Series(start, dtype=pl.Int64),
+        end=pl.Series(end, dtype=pl.Int64),
+        operator=operator,
+    )  # fmt: skip
+
+
+def _check(path: pl.DataFrame, steps: pl.DataFrame) -> None:
+    """The segments of each step fill it exactly."""
+    number, starts, ends = (path[name].to_numpy() for name in ("number", "start", "end"))
+    first = np.append(True, number[1:] != number[:-1])[: len(number)]
+    assert (ends > starts).all()
+    assert (starts[1:] == ends[:-1])[~first[1:]].all()
+    assert np.array_equal(starts[first], steps["start"].to_numpy())
+    assert np.array_equal(ends[np.append(first[1:], True)[: len(number)]], steps["end"].to_numpy())
+
+
+ANALYSIS = critical_path = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -1,0 +1,43 @@
+"""What is on the critical path, by name: operators, kernels, calls and lines whose time decides how long a step takes.
+
+One row is a class, a name and, of Python, a line on the path of a rank's steps, see `critical_path`. Times are ns.
+Making these faster makes the steps faster, by at most their time here, until another chain becomes the
+longest.
+"""
+
+import polars as pl
+
+from stepscope.analyses._tables import RANK, quotient, shaped
+from stepscope.analyses.critical_path import critical_path
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column
+
+COLUMNS = (
+    RANK,
+    Column("class", pl.String, None, "kind of time, as in `critical_path`"),
+    Column("name", pl.String, None, "operator, call, annotation, kernel or copy; null: between all of these"),
+    Column("operator", pl.String, None, "innermost operator around it, or that launched it; null: none known"),
+    Column("file", pl.String, None, "file of the user's code, of class host; null: not recorded"),
+    Column("line", pl.Int64, None, "line of the user's code, of class host"),
+    Column("function", pl.String, None, "function of that line"),
+    Column("segments", pl.Int64, "count", "how often it is on the path"),
+    Column("total", pl.Int64, "ns", "its time on the path of all steps"),
+    Column("per_step", pl.Float64, "ns", "its time on the path of a step, on average"),
+    Column("share", pl.Float64, "ratio", "its share of all steps"),
+)
+_KEY = ("rank", "class", "name", "operator", "file", "line", "function")
+
+
+def compute(run: Run) -> pl.DataFrame:
+    """Rows by rank, the largest total first. Raises MissingData as `critical_path` does."""
+    path = critical_path(run).with_columns(name=pl.when(~pl.col("name").str.starts_with("ProfilerStep#")).then("name"))
+    steps = path.with_columns(first=pl.col("start").min().over("rank", "step")).group_by("rank").agg(
+        steps=pl.col("first").n_unique(), whole=pl.col("duration").sum()
+    )  # fmt: skip
+    rows = path.group_by(_KEY).agg(segments=pl.len(), total=pl.col("duration").sum()).join(steps, on="rank")
+    rows = rows.with_columns(per_step=quotient(rows, "total", "steps"), share=quotient(rows, "total", "whole"))
+    by = ("rank", "total", *_KEY[1:])
+    return shaped(rows.sort(by, descending=[False, True, *[False] * (len(_KEY) - 1)], nulls_last=True), COLUMNS)
+
+
+ANALYSIS = critical_path_names = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -1,0 +1,44 @@
+"""Memory that each operator allocates and frees, step by step.
+
+One row is an operator name on a device in a step: that of `memory_operators` with only the events and calls of that
+step; an operator without an event in a step has no row for it. Rows without a step are of the time outside of steps.
+Summed over a range of steps they are the memory view of that time. Definition: the memory view of the TensorBoard
+plugin with a range selected.
+"""
+
+import polars as pl
+
+from stepscope.analyses._markers import step_markers
+from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, named_device
+from stepscope.analyses._memory_operators import SIZES, by_operator
+from stepscope.analyses._memory_peak import peaks
+from stepscope.analyses._tables import shaped
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column
+
+COLUMNS = (
+    *DEVICE_COLUMNS,
+    Column("step", pl.Int64, None, "number of the step; null: outside of steps"),
+    Column("name", pl.String, None, "operator; null: outside of all operators"),
+    Column("calls", pl.Int64, "count", "how often it ran; null: outside of all operators"),
+    *SIZES,
+)
+MARK_STEPS = (
+    "mark them in the trace by calling the profiler's step() after each, or see `stepscope show memory_operators`"
+)
+
+
+def compute(run: Run) -> pl.DataFrame:
+    """Rows by rank, device and step, most bytes first. Raises MissingData without memory, operators or steps."""
+    rows = by_operator(run, "step")
+    marked = step_markers(run)["rank"].unique()
+    if marked.is_empty():
+        raise MissingData("steps in the trace", how=MARK_STEPS)
+    rows = rows.join(peaks(run).select("key", *DEVICE), on="key").with_columns(named_device())
+    rows = rows.filter(pl.col("rank").is_in(marked.implode()))
+    order = {"key": False, "step": False, "allocated_self": True, "allocated_total": True, "name": False}
+    return shaped(rows.sort(*order, descending=list(order.values()), nulls_last=True), COLUMNS)
+
+
+ANALYSIS = memory_operators_by_step = Analysis(compute=compute, columns=COLUMNS, scope="rank")

@@ -1,0 +1,90 @@
+"""Open what a command is about: the options that all of these commands have, and the progress of opening."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from stepscope.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from stepscope.core.run import Run
+    from stepscope.store.workers import Workers
+
+__all__ = ["Opening", "open_for", "opening"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The words given for the options of `opening`."""
+
+    workers: int | None
+    dask: str | None
+    no_cache: bool
+
+
+def opening(command: Command) -> Command:
+    """Add the options of commands that open runs; the command gets them as keywords for `Opening`."""
+    for option in (
+        click.option("--no-cache", is_flag=True, help="Parse traces anew and keep nothing of them."),
+        click.option("--dask", metavar="ADDRESS", help="Open ranks on the cluster of this Dask scheduler."),
+        click.option(
+            "--workers", metavar="N", type=click.IntRange(min=1),
+            help="Open ranks in so many processes; 1: in this one [default: the cores there are].",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Opening) -> Run:
+    """The run that paths name, opened so that `compute` is ready soon: a function of a module, or an analysis."""
+    if "" in paths:
+        raise BadInput("PATH", "is empty", next_step="name a run directory or a trace (is a variable unset?)")
+    from stepscope.cli._progress import Reading
+    from stepscope.store import open_run
+
+    with Reading() as reading, _named_as_asked():
+        return open_run(
+            paths,
+            workers=_workers(options),
+            first=compute,
+            use_cache=not options.no_cache,
+            progress=reading.file,
+            ranks_done=reading.ranks,
+        )
+
+
+@contextmanager
+def _named_as_asked() -> Iterator[None]:
+    """Errors advise `stepscope report PATH`; who asked for a table is told the command that he used."""
+    try:
+        yield
+    except BadInput as error:
+        ctx = click.get_current_context(silent=True)
+        if ctx is None or ctx.info_name != "show":
+            raise
+        advice = error.next_step.replace("`stepscope report ", f"`stepscope show {ctx.params['analysis']} ")
+        raise BadInput(error.path, error.why, where=error.where, next_step=advice) from error
+
+
+def _workers(options: Opening) -> Workers:
+    if options.dask is not None:
+        if options.workers is not None:
+            raise BadInput("--dask", "cannot be given together with --workers", next_step="leave out one of the two")
+        from stepscope.store.cluster import dask
+
+        return dask(options.dask)
+    from stepscope.observe.cores import effective_cores
+    from stepscope.store.processes import processes
+
+    cores = max(1, int(effective_cores().effective))
+    if options.workers is None:
+        return processes(cores, cores=cores)
+    return processes(options.workers, cores=cores, small=0)

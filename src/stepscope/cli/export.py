@@ -1,0 +1,154 @@
+"""`stepscope export`: a trace with what stepscope found drawn into it, for Perfetto and chrome://tracing."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from stepscope.cli._opening import Opening, open_for
+from stepscope.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.core.places import AnyPath
+
+__all__ = ["COMMAND"]
+
+_KNOWN = ("gaps", "critical-path", "counters")
+_TRACE_NAMES = ("*.json", "*.json.gz")
+_EXAMPLES = """\b
+Examples:
+  stepscope export trace.json.gz
+  stepscope export trace.json.gz --overlay gaps,critical-path -o out.json.gz
+  stepscope export trace.json -o out.json --force
+  stepscope export folder-of-ranks/ -o drawn/
+  stepscope export stepscope-runs/train-20260401-120000 -o drawn/
+"""
+
+
+@click.command("export", epilog=_EXAMPLES, short_help="Draw what was found into a trace, for Perfetto.")
+@click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "--overlay", metavar="NAMES", default=",".join(_KNOWN), show_default=True, help="What to draw, with commas between."
+)
+@click.option(
+    "-o", "--output", metavar="FILE", type=click.Path(),
+    help="Write here; of several traces, a folder [default: NAME.overlay.json.gz in this folder].",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--no-cache", is_flag=True, help="Parse traces anew and keep nothing of them.")
+def COMMAND(paths: tuple[str, ...], overlay: str, output: str | None, force: bool, no_cache: bool) -> None:
+    """Write TRACE with tracks for idle gaps, the critical path and counters: open it in ui.perfetto.dev.
+
+    The trace's own events stay as they are. A file whose name ends in .gz is packed. Of several traces, such as the
+    ranks of a folder or the traced windows of a run, each gets a file of its own, on its own clock.
+    """
+    names = _names(overlay)
+    traces = _traces(paths)
+    targets = _targets(traces, output)
+    for trace, target in zip(traces, targets, strict=True):
+        _check(trace, target, force=force)
+    for trace, target in zip(traces, targets, strict=True):
+        _export(trace, target, names, Opening(workers=None, dask=None, no_cache=no_cache))
+
+
+def _names(overlay: str) -> list[str]:
+    names = [name.strip() for name in overlay.split(",") if name.strip()]
+    for name in names:
+        if name not in _KNOWN:
+            from stepscope.cli.main import nearest
+
+            hint = nearest(name, list(_KNOWN))
+            raise BadInput("--overlay", f"there is no {name!r}", next_step=hint or f"choose from {', '.join(_KNOWN)}")
+    if not names:
+        raise BadInput("--overlay", "names nothing", next_step=f"choose from {', '.join(_KNOWN)}")
+    return list(dict.fromkeys(names))
+
+
+def _traces(words: tuple[str, ...]) -> list[AnyPath]:
+    """The traces that words name: files, and those in folders and in the processes of runs."""
+    from stepscope.core.places import is_folder
+    from stepscope.store.folders import named, nothing_in
+
+    found: dict[str, AnyPath] = {}
+    paths = named([word for word in words if word])
+    for path in paths:
+        inside = [path]
+        if is_folder(path):
+            inside = [file for pattern in _TRACE_NAMES for file in path.glob(pattern) if _is_trace(file)]
+            inside += [file for pattern in _TRACE_NAMES for file in path.glob(f"*/{pattern}") if _is_trace(file)]
+        found.update({str(file): file for file in sorted(inside, key=str)})
+    if not found:
+        raise nothing_in(paths) if paths else BadInput("TRACE", "is empty", next_step="name a trace")
+    return list(found.values())
+
+
+def _is_trace(file: AnyPath) -> bool:
+    from stepscope.importers import IMPORTERS, head
+
+    try:
+        start = head(file)
+    except BadInput:
+        return False
+    return any(importer.sniff(file, start) for importer in IMPORTERS.load().values())
+
+
+def _targets(traces: list[AnyPath], output: str | None) -> list[str]:
+    names = [f"{trace.name.removesuffix('.gz').removesuffix('.json')}.overlay.json.gz" for trace in traces]
+    if output is None or output.endswith(os.sep) or os.path.isdir(output):
+        targets = [os.path.join(output or "", name) for name in names]
+        if len(set(targets)) < len(targets):  # windows of several processes of a run may have one name
+            named = [f"{trace.parent.name}.{name}" for trace, name in zip(traces, names, strict=True)]
+            targets = [os.path.join(output or "", name) for name in named]
+        return targets
+    if len(traces) > 1:
+        raise BadInput(
+            output, f"{len(traces)} traces do not fit into one file", next_step=f"name a folder: -o {output}/"
+        )
+    return [output]
+
+
+def _check(trace: AnyPath, target: str, *, force: bool) -> None:
+    """Raise BadInput for a file that cannot or should not be written, before the work for it is done."""
+    from stepscope.core.places import is_url
+
+    path = Path(target)
+    if is_url(target):
+        raise BadInput(target, "a trace is written to a local file only", next_step="write it here, then copy it")
+    if target == "-" or (path.exists() and not path.is_file()):
+        return  # a pipe or a device
+    if isinstance(trace, Path) and path.exists() and trace.exists() and os.path.samefile(trace, path):
+        raise BadInput(target, "is the trace itself", next_step="choose another file with -o")
+    if path.exists() and not force:
+        raise BadInput(target, "is there already", next_step="add --force to write over it, or choose another with -o")
+    if not (path.parent.is_dir() or path.parent.parent.is_dir()):
+        raise BadInput(path.parent, "there is no such folder", next_step=f"mkdir -p {path.parent}")
+
+
+def _export(trace: AnyPath, target: str, names: list[str], options: Opening) -> None:
+    from stepscope.analyses.critical_path import critical_path
+    from stepscope.cli._progress import Reading
+    from stepscope.cli._stream import write_pieces
+    from stepscope.export import Unclear, draw, is_sound, with_overlays
+
+    run = open_for(critical_path, cast("Sequence[str]", [trace]), options)  # the text of a URL lacks what opens it
+    drawing = draw(run, names)
+    if not drawing.drawn:
+        raise BadInput(trace, "nothing of this can be drawn", next_step="\n".join(map(str, drawing.missing.values())))
+    sound = is_sound(run)
+    with Reading() as reading:
+        done = partial(reading.bytes, trace.name)
+        try:
+            write_pieces(with_overlays(trace, drawing, sound=sound, done=done), target)
+        except Unclear:
+            sound = False
+            write_pieces(with_overlays(trace, drawing, sound=sound, done=done), target)
+    for name, missing in drawing.missing.items():
+        click.echo(f"not drawn: {name}: {missing}", err=True)
+    mended = "" if sound else ", mended where it is damaged"
+    click.echo(f"wrote {target}{mended}: {', '.join(drawing.drawn)}; open it in https://ui.perfetto.dev", err=True)

@@ -1,0 +1,65 @@
+"""Where the fields of the hot path lie: in the structs of native_hooks.c where that can be loaded, else in slots.
+
+The compiled part is left out where it was not built, does not fit the job's Python, or STEPSCOPE_HOOKS=python asks for
+the Python hooks; nothing but the cost of a step changes.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["ClockFields", "StateFields", "UseFields", "compiled", "kind"]
+
+FIELDS_VERSION = 1
+"""Counted up with every change of a field: a build of before must not be loaded."""
+
+
+def _load() -> Any:
+    if os.environ.get("STEPSCOPE_HOOKS") == "python":
+        return None
+    try:
+        from . import native_hooks
+    except Exception:
+        return None
+    return native_hooks if native_hooks.VERSION == FIELDS_VERSION else None
+
+
+compiled = _load()
+"""The module native_hooks, or None."""
+
+
+def kind() -> str:
+    """What the hooks of this process are: "compiled" or "python"."""
+    return "python" if compiled is None else "compiled"
+
+
+if TYPE_CHECKING or compiled is None:
+
+    class StateFields:
+        """Fields of State."""
+
+        __slots__ = ("gc_ns", "phase", "step", "thread", "traced")
+
+    class UseFields:
+        """Fields of LoaderUse that a step touches."""
+
+        __slots__ = (
+            "any_grad", "away", "count", "counted", "fetches", "flags", "grad", "open", "samples", "step", "train",
+            "wait",
+        )  # fmt: skip
+
+    class ClockFields:
+        """Fields of StepClock that a step touches."""
+
+        __slots__ = (
+            "backward", "boundary", "busy", "closures", "depth", "edge", "emit", "expected", "flags", "foreign",
+            "forward", "gc_mark", "grad_enabled", "ident", "inner_forward", "last", "leader", "mark", "micro", "now",
+            "optimizer", "others", "start", "state", "thread", "touched", "training", "unobserved",
+        )  # fmt: skip
+
+else:
+    StateFields, UseFields, ClockFields = compiled.State, compiled.Use, compiled.Clock

@@ -1,0 +1,243 @@
+"""A comparison as blocks: the verdict, two bars of one scale and what explains the change first; then the details."""
+
+from collections.abc import Iterable
+
+from stepscope.compare.changes import Change, Changes
+from stepscope.compare.comparison import Comparison, FoundChange
+from stepscope.compare.sentences import doubt_text, samples_text, verdict_text
+from stepscope.compare.series import Series
+from stepscope.compare.settings import Setting
+from stepscope.compare.side import Side
+from stepscope.core.finding import Finding
+from stepscope.core.report import Bar, Bars, Block, Cell, Table, Text, Value
+from stepscope.core.schema import Unit
+from stepscope.render.document import Page, Part
+from stepscope.render.format import shorten
+from stepscope.sections import literal, many
+
+__all__ = ["page_of"]
+
+_SHOWN = 12  # rows of a listing: a screen; the JSON holds all
+_FOREMOST = 6  # settings and rows of the first screen
+_NOTABLE = 0.005  # of the larger traced step: on the first screen, less would only hide the rest
+_NO_SHARE = 0.0005  # below it a share reads as nothing
+_PHASES = {"data_wait": "data wait"}
+_OPERATORS = ("operators on the device", "operators on the host")
+_REDUNDANT = {
+    "operators on the device": "operators on the host",
+    "modules by class, on the device": "modules by class, on the host",
+}
+_SAID_ONCE = ("few-steps", "wide")  # the verdict says all there is to say of them
+# Many rows alike: names without shapes, and classes without instances, say it in few rows.
+_IN_JSON_ONLY = (
+    "modules on the device",
+    "modules on the host",
+    "operators by shapes, on the device",
+    "operators by shapes, on the host",
+)
+_NAME = 72  # characters of a name: a screen of rows, not of names; the JSON has them in full
+_PER_STEP = "Calls and times are those of the mean traced step of a rank; work in parallel counts in full."
+_PER_RECORDING = "Calls and times are those of all that was recorded of a rank, because steps are not marked in both."
+Columns = tuple[tuple[str, Unit | None], ...]
+_DIFFERENCE: Columns = (("A", "ns"), ("B", "ns"), ("B - A", "ns"), ("B / A", None), ("of the change", "ratio"))
+
+
+def page_of(comparison: Comparison) -> Page:
+    """The page that renderers draw."""
+    parts = [
+        Part(name="comparison", title="Comparison", blocks=tuple(_summary(comparison))),
+        Part(name="settings", title="How the runs differ", blocks=tuple(_settings(comparison))),
+        Part(name="device", title="Time of the device", blocks=tuple(_division("part", comparison.device))),
+        Part(name="breakdown", title="Traced step", blocks=tuple(_division("kind", comparison.breakdown))),
+        *_listings(comparison),
+        Part(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
+        Part(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
+    ]
+    subject = f"{comparison.a.path} and {comparison.b.path}"
+    return Page(name="stepscope comparison", subject=subject, parts=tuple(part for part in parts if part.blocks))
+
+
+def _summary(comparison: Comparison) -> Iterable[Block]:
+    yield verdict_text(comparison)
+    more = samples_text(comparison)
+    if more:
+        yield more
+    yield Text(f"A: {literal(comparison.a.path, 400)}")
+    yield Text(f"B: {literal(comparison.b.path, 400)}")
+    if comparison.a.path == comparison.b.path:
+        yield Text("A and B are the same recording.")
+    yield from _bars(comparison)
+    yield from _explained(comparison)
+    for doubt in comparison.outcome.doubts:
+        if doubt not in comparison.outcome.because[:1] and doubt.cause not in _SAID_ONCE:
+            told = doubt_text(doubt)
+            yield Text(f"Caution: {told.text}.", told.values)
+    if comparison.settings:
+        yield _differing(comparison)
+
+
+def _bars(comparison: Comparison) -> Iterable[Block]:
+    """Both runs on one scale."""
+    chosen, _ = _pictured(comparison)
+    if chosen is None:
+        return
+    whole = max(chosen.a, chosen.b)
+    for title, side in (("A", "a"), ("B", "b")):
+        parts = tuple(Bar(_PHASES.get(row.name, row.name), getattr(row, side) or 0) for row in _drawn(chosen))
+        yield Bars(title, "ns", parts, whole)
+
+
+def _pictured(comparison: Comparison) -> tuple[Changes | None, str]:
+    """What the first screen divides: phases if they tell anything, which those of inference do not."""
+    if comparison.phases and len(_drawn(comparison.phases)) > 1:
+        return comparison.phases, "phase"
+    if comparison.breakdown:
+        return comparison.breakdown, "kind"
+    return comparison.device or comparison.phases, "part"
+
+
+def _drawn(changes: Changes) -> list[Change]:
+    return [row for row in changes.rows if row.a or row.b]
+
+
+def _explained(comparison: Comparison) -> Iterable[Block]:
+    """The parts of the change, largest first, and the rows of the listings that make most of it."""
+    chosen, what = _pictured(comparison)
+    if chosen is None:
+        return
+    rows = sorted(_drawn(chosen), key=lambda row: -abs(row.difference))
+    yield Table("What explains the change", ((what, None), *_DIFFERENCE), tuple(map(_parts, [*rows, _total(chosen)])))
+    what = next((name for name in _OPERATORS if name in comparison.listings), "")
+    rows = _notable(comparison, comparison.listings[what]) if what else []
+    if rows:
+        head = _heads(what.replace("operators", "operator"))
+        yield Table("Largest differences in the traced steps", head, tuple(map(_row, rows)))
+
+
+def _notable(comparison: Comparison, changes: Changes) -> list[Change]:
+    """The largest rows of a listing that make a difference in a traced step."""
+    step = comparison.breakdown or comparison.device or changes
+    least = _NOTABLE * max(step.a, step.b)
+    return [row for row in changes.rows[:_FOREMOST] if row.difference and abs(row.difference) >= least]
+
+
+def _division(what: str, changes: Changes | None) -> Iterable[Block]:
+    if changes is not None:
+        yield Table("", ((what, None), *_DIFFERENCE), tuple(map(_parts, [*_drawn(changes), _total(changes)])))
+
+
+def _listings(comparison: Comparison) -> Iterable[Part]:
+    note = _PER_STEP if comparison.by_step else _PER_RECORDING
+    hidden = {host for device, host in _REDUNDANT.items() if device in comparison.listings}
+    for what, changes in comparison.listings.items():
+        if what not in hidden and what not in _IN_JSON_ONLY:
+            yield Part(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_listing(changes, note)))
+
+
+def _listing(changes: Changes, note: str) -> Iterable[Block]:
+    rows = [row for row in changes.rows if row.difference or row.calls_a != row.calls_b]
+    if not rows:
+        yield Text("No difference.")
+        return
+    gone, new = (sum(row.matched == side for row in rows) for side in ("vanished", "appeared"))
+    values = tuple(Value(count, "count") for count in (len(changes.rows), gone, new))
+    yield Text(f"{note} Of {{}} names {{}} are in A only, and {{}} in B only.", values)
+    yield Table("", _heads("name"), tuple(map(_row, rows[:_SHOWN])))
+    if len(rows) > _SHOWN:
+        yield Text("{} more: `--format json` has all.", (Value(len(rows) - _SHOWN, "count"),))
+
+
+def _heads(what: str) -> Columns:
+    return ((what, None), ("calls A", "count"), ("calls B", "count"), *_DIFFERENCE)
+
+
+def _row(row: Change) -> tuple[Cell, ...]:
+    return (_name(row), row.calls_a, row.calls_b, *_numbers(row))
+
+
+def _name(row: Change) -> str:
+    """The name, a long one without its middle, of a path of modules without its begin; `…` where it is shortened."""
+    name = f"{row.name} …" if row.matched == "short name" else row.name
+    is_path = "." in name and not any(mark in name for mark in ("::", "<", "(", " "))
+    return "…" + name[1 - _NAME :] if is_path and len(name) > _NAME else shorten(name, _NAME)
+
+
+def _parts(row: Change) -> tuple[Cell, ...]:
+    return (_PHASES.get(row.name, row.name), *_numbers(row))
+
+
+def _numbers(row: Change) -> tuple[Cell, ...]:
+    share = 0.0 if row.share is not None and abs(row.share) < _NO_SHARE else row.share
+    return (row.a, row.b, row.difference, row.ratio, share)
+
+
+def _total(changes: Changes) -> Change:
+    return Change(name="all", a=changes.a, b=changes.b, share=None)
+
+
+def _differing(comparison: Comparison) -> Text:
+    """The first settings that differ, the command last: it is long."""
+    names = sorted(comparison.settings, key=lambda name: (name == "command", name == "host"))
+    told = [f"{name} {_told(comparison.settings[name])}" for name in names if name != "command"][:_FOREMOST]
+    told += ["the command"] if "command" in names else []
+    return Text(f"The runs differ in: {'; '.join(told)}.")
+
+
+def _told(sides: tuple[Setting, Setting]) -> str:
+    return " → ".join("not known" if side is None else literal(str(side), 80) for side in sides)
+
+
+def _settings(comparison: Comparison) -> Iterable[Block]:
+    if comparison.settings:
+        rows = tuple((name, *map(_cell, sides)) for name, sides in comparison.settings.items())
+        yield Table("", (("setting", None), ("A", None), ("B", None)), rows)
+
+
+def _cell(setting: Setting) -> Cell:
+    return None if setting is None else str(setting)
+
+
+def _findings(findings: tuple[FoundChange, ...]) -> Iterable[Block]:
+    columns: Columns = (("finding", None), ("rule", None), ("found", None), ("saves in A", "ns"), ("saves in B", "ns"))
+    rows = tuple((found.title, found.rule, _found(found), _gain(found.a), _gain(found.b)) for found in findings)
+    if rows:
+        yield Text("Savings are the most that mending a problem is expected to save of the mean step.")
+        yield Table("", columns, rows)
+
+
+def _found(found: FoundChange) -> str:
+    if found.a is None:
+        return "B only: new"
+    return "A only: gone" if found.b is None else "both"
+
+
+def _gain(finding: Finding | None) -> int | None:
+    return finding.gain.high_ns if finding and finding.gain else None
+
+
+def _compared(comparison: Comparison) -> Iterable[Block]:
+    for name, side, series in (("A", comparison.a, comparison.speed.a), ("B", comparison.b, comparison.speed.b)):
+        yield _steps(name, side, series)
+    if comparison.speed.ratio:
+        yield Text(
+            "The interval is from blocks of consecutive steps drawn with replacement. It tells the noise of the steps "
+            "of these two runs; two runs of one command differ by more, so repeat a close result."
+        )
+    a, b = comparison.a, comparison.b
+    both = {"device time": (a.device, b.device), "traced steps": (a.breakdown, b.breakdown)}
+    lacking = [what for what, sides in both.items() if (sides[0] is None) != (sides[1] is None)]
+    if lacking:
+        yield Text(f"Not compared, because one of the runs has none: {', '.join(lacking)}.")
+
+
+def _steps(name: str, side: Side, series: Series | None) -> Text:
+    if series is None:
+        return Text(f"{name}: no steps.")
+    kind = "traced" if series.traced else "untraced"
+    clock = " and ".join(series.clocks) or "of the source"
+    text = f"{name}: {many(len(series.times), f'{kind} step')}, timed by the clock {clock}; {{}} left out."
+    if side.traced_steps and not series.traced:
+        text += f" Operators and kernels are from {many(side.traced_steps, 'traced step')}."
+        values = (Value(len(series.times), "count"), Value(series.left_out, "count"), Value(side.traced_steps, "count"))
+        return Text(text, values)
+    return Text(text, (Value(len(series.times), "count"), Value(series.left_out, "count")))

@@ -1,0 +1,129 @@
+"""The outcome of a comparison in words: one sentence for the verdict, one for each doubt with what to do about it."""
+
+from stepscope.compare.comparison import Comparison
+from stepscope.compare.series import Series
+from stepscope.compare.statistics import Ratio
+from stepscope.compare.verdict import ENOUGH, Doubt
+from stepscope.core.report import Text, Value
+
+__all__ = ["doubt_text", "samples_text", "verdict_text"]
+
+_LONGER = "let both runs take more steps"
+_STEADY = (
+    "to make speed steady, fix the seed (`torch.manual_seed(0)`), do not shuffle, use batches of one shape, and keep "
+    "checkpoints and validation out of the compared steps"
+)
+_CLOCKS = "tracing makes steps longer, so only like compares with like"
+
+
+def verdict_text(comparison: Comparison) -> Text:
+    """The verdict in one sentence, or in two where it is inconclusive: why, and what to do."""
+    speed, ratio = comparison.speed, comparison.speed.ratio
+    match comparison.outcome.kind:
+        case "faster" if ratio:
+            text, values = _ratio("B is {}× as fast as A", ratio)
+        case "slower" if ratio:
+            text, values = _ratio("B is slower: A is {}× as fast as B", ratio.inverse())
+        case "same" if ratio:
+            text, values = _ratio("No difference that the noise would not make: B is {}× as fast as A", ratio)
+        case _:
+            return _inconclusive(comparison)
+    return _sentence(text, values, _steps(speed.a, speed.b))
+
+
+def samples_text(comparison: Comparison) -> Text | None:
+    """Samples per second, where the steps of the two runs do not do the same amount of work; else None."""
+    speed = comparison.speed
+    if speed.samples is None or speed.a is None or speed.b is None:
+        return None
+    rates = [_rate(one) for one in (speed.a, speed.b)]
+    sizes = [_size(one) for one in (speed.a, speed.b)]
+    if sizes[0] == sizes[1]:
+        return None
+    text, values = _ratio("A step has {} samples in A and {} in B: B trains on {}× the samples a second", speed.samples)
+    return _sentence(
+        text,
+        (Value(sizes[0], "count"), Value(sizes[1], "count"), *values),
+        Text("{} → {} a second on each rank", (Value(rates[0], "count"), Value(rates[1], "count"))),
+    )
+
+
+def doubt_text(doubt: Doubt) -> Text:
+    """What weakens the comparison, and what to do about it."""
+    size = abs(doubt.size or 0)
+    match doubt.cause:
+        case "no-steps":
+            why = f"no steps are marked in {doubt.side or 'A or B'}, so totals of all that was recorded are compared"
+            return Text(f"{why}; record steps with `stepscope run -- COMMAND`")
+        case "few-steps":
+            count = "one step" if size == 1 else "{} steps"
+            values = (*(() if size == 1 else (Value(size, "count"),)), Value(ENOUGH, "count"))
+            why = f"{doubt.side} has {count} to compare, and it takes {{}} to tell noise from change"
+            return Text(f"{why}; {_LONGER}", values)
+        case "traced":
+            other = "B" if doubt.side == "A" else "A"
+            why = f"of {doubt.side} there are traced steps only, and of {other} untraced ones; {_CLOCKS}"
+            return Text(f"{why}: record both with `stepscope run -- COMMAND`")
+        case "trend":
+            way = "shorter" if (doubt.size or 0) < 0 else "longer"
+            text = f"steps of {doubt.side} become {{}} {way} from begin to end; {_LONGER}; {_STEADY}"
+            return Text(text, (Value(size, "ratio"),))
+        case "levels":
+            text = f"steps of {doubt.side} have two speeds, {{}} of a step apart, {{}} of them slow; {_STEADY}"
+            return Text(text, (Value(size, "ratio"), Value(doubt.share or 0.0, "ratio")))
+        case "cores":
+            text = f"other programs had the cores and can have cost {doubt.side} up to {{}} of its step"
+            return Text(f"{text}; run it again on a quiet machine", (Value(size, "ratio"),))
+        case "wide":
+            return Text(f"the interval holds 1 and is wide: the noise of the steps hides any difference; {_LONGER}")
+
+
+def _inconclusive(comparison: Comparison) -> Text:
+    ratio = comparison.speed.ratio
+    first, *_ = comparison.outcome.because
+    why = doubt_text(first)
+    seen = _recorded(comparison) or _steps(comparison.speed.a, comparison.speed.b)
+    text, values = f"Inconclusive: {why.text}. Seen", why.values
+    if ratio is None:
+        return Text(f"{text}: {seen.text}." if seen.text else f"Inconclusive: {why.text}.", (*values, *seen.values))
+    shown, numbers = _ratio("B {}× as fast as A", ratio)
+    return Text(f"{text}: {shown}: {seen.text}.", (*values, *numbers, *seen.values))
+
+
+def _ratio(words: str, ratio: Ratio) -> tuple[str, tuple[Value, ...]]:
+    numbers = (ratio.estimate, ratio.low, ratio.high)
+    return f"{words} (95 % interval {{}}–{{}})", tuple(Value(number, None) for number in numbers)
+
+
+def _sentence(text: str, values: tuple[Value, ...], then: Text) -> Text:
+    return Text(f"{text}: {then.text}.", (*values, *then.values))
+
+
+def _steps(a: Series | None, b: Series | None) -> Text:
+    """The mean steps of both sides, as far as there are any."""
+    means = [None if one is None else Value(one.phases.whole, "ns") for one in (a, b)]
+    match means:
+        case [Value() as one, Value() as two]:
+            return Text("{} → {} per step", (one, two))
+        case [Value() as one, None]:
+            return Text("{} per step in A", (one,))
+        case [None, Value() as two]:
+            return Text("{} per step in B", (two,))
+        case _:
+            return Text("")
+
+
+def _recorded(comparison: Comparison) -> Text | None:
+    """What was recorded of a rank on both sides, where steps are not marked; else None."""
+    whole = comparison.breakdown or comparison.device
+    if comparison.by_step or whole is None or comparison.speed.ratio:
+        return None
+    return Text("{} → {} recorded of a rank", (Value(whole.a, "ns"), Value(whole.b, "ns")))
+
+
+def _rate(series: Series) -> float:
+    return 0.0 if series.samples is None else float(series.samples.sum() / series.times.sum() * 1e9)
+
+
+def _size(series: Series) -> float:
+    return 0.0 if series.samples is None else round(float(series.samples.mean()), 1)

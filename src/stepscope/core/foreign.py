@@ -1,0 +1,54 @@
+"""Files that people point at by mistake, told by their first bytes or their name: what they are, and what to do."""
+
+import re
+
+from stepscope.core.places import AnyPath
+
+__all__ = ["foreign"]
+
+_OF_A_RUN = (b"STEPSCOPE-", re.compile(rb'^\s*\{\s*"format":\s*"stepscope-run"'))
+_BY_CONTENT = (
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"%PDF", "a PDF document"),
+    (b"\x7fELF", "a program"),
+    (b"PK\x03\x04", "a ZIP archive, as torch.save writes it"),
+    (b"SQLite format 3\x00", "an SQLite database, as Nsight Systems exports it"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"PAR1", "a Parquet file"),
+)
+_RUN_IT = "To record what it does: `stepscope run -- {program} {path}`."
+_BY_NAME = {
+    ".py": ("a Python script", _RUN_IT.replace("{program}", "python")),
+    ".sh": ("a shell script", _RUN_IT.replace("{program}", "bash")),
+    ".ipynb": (
+        "a Jupyter notebook",
+        "Turn it into a script with `jupyter nbconvert --to script {path}`, then `stepscope run -- python SCRIPT.py`.",
+    ),
+}
+_OPEN_INSTEAD = "Open a run directory or a trace. To record one: `stepscope run -- COMMAND`."
+
+
+def foreign(path: AnyPath, start: bytes) -> tuple[str, str] | None:
+    """What a file is and the next step, if it is of a common kind that holds no trace; `start` is how it begins."""
+    marker, described = _OF_A_RUN
+    if start.startswith(marker) or described.match(start):
+        return "a part of a run directory, not a trace", f"Open the folder: `stepscope report {_run_of(path)}`."
+    for magic, kind in _BY_CONTENT:
+        if start.startswith(magic):
+            return f"not JSON but {kind}", _OPEN_INSTEAD
+    if path.suffix in _BY_NAME:
+        kind, advice = _BY_NAME[path.suffix]
+        return f"{kind}, not a trace", advice.replace("{path}", str(path))
+    return ("not JSON but a binary file", _OPEN_INSTEAD) if b"\x00" in start and not _is_utf16(start) else None
+
+
+def _is_utf16(start: bytes) -> bool:
+    return start[:2] in (b"\xff\xfe", b"\xfe\xff")
+
+
+def _run_of(path: AnyPath) -> AnyPath:
+    """The run directory that a file lies in, or in a process' folder of."""
+    folder = path.parent
+    return folder.parent if folder.name.startswith("rank-") else folder

@@ -1,0 +1,81 @@
+"""Traces with what stepscope found drawn into them, for Perfetto and chrome://tracing.
+
+The events of the trace pass through byte for byte; those of the overlays are added at the end of the list of events, so
+that positions of events stay. Only a damaged trace is written anew, mended as the importer of traces reads it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from stepscope.core.errors import MissingData
+from stepscope.core.places import AnyPath
+from stepscope.core.run import Run
+from stepscope.export.mended import mended_trace
+from stepscope.export.overlays import OVERLAYS, clock_of, free_pid
+from stepscope.export.splice import Open, spliced
+from stepscope.importers.kineto.json_repair import CONSTANTS
+from stepscope.importers.kineto.source import REPLACED
+from stepscope.importers.kineto.stream import Damaged, opened
+
+__all__ = ["Done", "Drawing", "Unclear", "draw", "is_sound", "with_overlays"]
+
+Done = Callable[[int, int], None]
+"""Called now and then: bytes of the trace that were read so far, and in all."""
+
+_MENDED = (
+    CONSTANTS, REPLACED, "not strictly valid JSON", "the gzip", "the file is truncated", "the key ", "another JSON",
+    "bytes after",
+)  # fmt: skip
+"""How the reasons begin that the importer tells of a text that is no JSON, or not only."""
+
+
+class Unclear(Exception):
+    """A trace that was taken for sound is not: it has to be written anew."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawing:
+    """Overlays of a run: the names of those that are `drawn`, and what the others are `missing`."""
+
+    run: Run
+    drawn: tuple[str, ...]
+    missing: dict[str, MissingData]
+
+    def events(self) -> Iterator[bytes]:
+        """The events of all overlays, as JSON."""
+        clock, pid = clock_of(self.run), free_pid(self.run)
+        for place, name in enumerate(self.drawn):
+            for event in OVERLAYS[name](self.run, clock, pid + place):
+                yield event.encode()
+
+
+def draw(run: Run, names: Sequence[str]) -> Drawing:
+    """The overlays that are named, of a run that was read from one trace."""
+    drawn, missing = [], {}
+    for name in names:
+        try:
+            OVERLAYS[name](run, clock_of(run), 0)
+        except MissingData as lack:
+            missing[name] = lack
+        else:
+            drawn.append(name)
+    return Drawing(run, tuple(drawn), missing)
+
+
+def is_sound(run: Run) -> bool:
+    """Whether the text of a trace was read without mending it."""
+    return not any(reason.startswith(_MENDED) for reason in run.optional("skipped", "reason")["reason"])
+
+
+def with_overlays(path: AnyPath, drawing: Drawing, *, sound: bool, done: Done) -> Iterator[bytes]:
+    """The text of a trace with overlays, in pieces. Raises Unclear if it is not as sound as it was said to be."""
+    if not sound:
+        yield from mended_trace(path, drawing.events())
+        return
+    try:
+        with opened(path) as stream:
+            for piece in spliced(stream, drawing.events()):
+                yield piece
+                done(stream.done, stream.total or stream.done)
+    except (Open, Damaged) as error:
+        raise Unclear from error

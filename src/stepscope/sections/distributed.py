@@ -1,0 +1,94 @@
+"""What the ranks send each other, how long they wait for one another, and which of them come late."""
+
+import polars as pl
+
+from stepscope.analyses.collectives import collectives
+from stepscope.analyses.late_ranks import late_ranks
+from stepscope.analyses.overlap import overlap
+from stepscope.analyses.process_groups import process_groups
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Block, Section, Table, Text, Value
+from stepscope.core.run import Run
+from stepscope.sections import RANKS_SHOWN, excerpt, ranked
+
+__all__ = ["SECTION"]
+
+_GROUPS = {
+    "rank": "rank", "group": "group", "description": "purpose", "collective": "collective", "calls": "calls",
+    "bytes": "bytes", "transfer": "transfer", "waiting": "waiting", "exposed": "exposed", "bus_bandwidth": "bus",
+}  # fmt: skip
+_STEP = {
+    "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone",
+    "other": "neither", "compute_per_communication": "computing per communicating",
+}  # fmt: skip
+_LATE = {
+    "rank": "rank", "group": "group", "last": "last", "share": "share", "delay": "delay", "longest_delay": "longest",
+    "per_step": "mean per step",
+}  # fmt: skip
+_UNMATCHED = {
+    "alone": "no other rank's trace holds them",
+    "other-count": "the ranks' traces hold different numbers of them, as where a window was cut",
+    "other-order": "the ranks' traces hold different ones",
+    "other-name": "other ranks have other collectives under their numbers",
+    "ambiguous": "the lists of the ranks differ and fit together in several ways",
+    "no-peer": "they are point-to-point and the trace does not say with whom",
+    "no-name": "nothing tells what they are",
+    "several-devices": "their process drives several devices",
+}
+
+
+def build(run: Run) -> list[Block]:
+    try:
+        table = collectives(run)
+    except MissingData:
+        return []  # a job of one rank communicates with nobody
+    groups = process_groups(run).sort("duration", descending=True, maintain_order=True)
+    groups = groups.with_columns(description=pl.coalesce("parallel", "description"))
+    title = "Process groups, longest first"
+    blocks = excerpt(title, process_groups, groups, _GROUPS, limit=RANKS_SHOWN, name="process_groups")
+    return [*blocks, *_steps(run), *_late(run), *_unmatched(table)]
+
+
+def _steps(run: Run) -> list[Block]:
+    """The mean step of each rank, by what overlaps with what."""
+    try:
+        table = overlap(run)
+    except MissingData:
+        return []  # without steps: what the groups expose is said already
+    units = {column.name: column.unit for column in overlap.columns}
+    means = table.group_by("rank", maintain_order=True).agg(pl.col(list(_STEP)).mean())
+    columns = (("rank", None), *((heading, units[name]) for name, heading in _STEP.items()))
+    return [ranked("Mean step of each rank", columns, tuple(means.head(RANKS_SHOWN).iter_rows()))]
+
+
+def _late(run: Run) -> list[Block]:
+    try:
+        table = late_ranks(run)
+    except MissingData:
+        return []  # said by what was not matched
+    table = table.filter(pl.col("last") > 0).sort("delay", descending=True, maintain_order=True)
+    if table.is_empty():
+        return []
+    units = {column.name: column.unit for column in late_ranks.columns}
+    columns = tuple((heading, units[name]) for name, heading in _LATE.items())
+    rows = tuple(table.select(list(_LATE)).head(RANKS_SHOWN).iter_rows())
+    return [Table("Ranks that the others wait for", columns, rows)]  # the rank stays, be it one only
+
+
+def _unmatched(table: pl.DataFrame) -> list[Block]:
+    """Collectives that no other rank's could be matched with, by reason."""
+    if table["rank"].n_unique() < 2:
+        return []  # other ranks were not opened
+    counts = (
+        table.drop_nulls("unmatched").group_by("unmatched").len().sort("len", "unmatched", descending=[True, False])
+    )
+    return [
+        Text(
+            f"{{}} of {{}} collectives were not matched: {_UNMATCHED[reason]}.",
+            (Value(count, "count"), Value(table.height, "count")),
+        )
+        for reason, count in counts.iter_rows()
+    ]
+
+
+SECTION = Section(title="Communication between ranks", order=75, build=build)

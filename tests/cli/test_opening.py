@@ -1,0 +1,160 @@
+"""Opening many ranks from the command line: its options, its progress, and its end by Ctrl-C."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stepscope.cli._progress import Reading
+
+RANKS = 40
+
+
+def stepscope(*words: object) -> list[str]:
+    return [sys.executable, "-m", "stepscope", *map(str, words)]
+
+
+def ran(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(stepscope(*words), capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ranks of three steps each, one of them in a file whose name only says its rank."""
+    return write(tmp_path_factory.mktemp("ranks"), RANKS)
+
+
+def write(path: Path, ranks: int) -> Path:
+    for rank in range(ranks):
+        events = [
+            {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": 1000 * step + start, "dur": length}
+            for step in range(3)
+            for category, name, start, length in (
+                ("user_annotation", f"ProfilerStep#{step}", 0, 1000),
+                ("cpu_op", "aten::mm", 100 + rank, 500),
+            )
+        ]
+        header = {"distributedInfo": {"rank": rank, "world_size": ranks}} if rank else {}
+        text = json.dumps({"schemaVersion": 1, **header, "traceEvents": events})
+        (path / f"{'part' if rank else 'rank'}_{rank}.json").write_text(text)
+    return path
+
+
+def test_any_number_of_workers_gives_the_same(folder: Path) -> None:
+    one, three = (ran("show", "operators", folder, "--format", "csv", "--workers", workers) for workers in (1, 3))
+    assert (one.returncode, one.stderr) == (three.returncode, three.stderr) == (0, "")
+    assert one.stdout == three.stdout
+    assert len(one.stdout.splitlines()) == RANKS + 1
+
+
+def test_patterns_and_several_paths(folder: Path) -> None:
+    found = ran("show", "timer", f"{folder}/part_1*.json", folder / "part_2.json", "--format", "csv")
+    assert found.stderr == ""
+    ranks = [int(line.split(",")[0]) for line in found.stdout.splitlines()[1:]]
+    assert ranks == [1, 2, *range(10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--workers", "2", "--dask", "tcp://h:1"), "--dask: cannot be given together with --workers"),
+        (("--workers", "0"), "nvalid value for '--workers'"),
+        (("--dask", "somewhere"), "somewhere: no address of a scheduler"),
+    ],
+)
+def test_options_that_cannot_be_used(folder: Path, words: tuple[str, ...], said: str) -> None:
+    found = ran("report", folder, *words)
+    assert found.returncode == 2
+    assert said in found.stderr and "Traceback" not in found.stderr
+
+
+def test_progress_on_a_terminal_is_gone_at_the_end(folder: Path) -> None:
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        stepscope("report", folder, "--summary"), stdout=subprocess.PIPE, stderr=follower, text=True
+    ) as running:
+        os.close(follower)
+        seen = b""
+        while chunk := _read(leader):
+            seen += chunk
+        output, _ = running.communicate(timeout=120)
+    os.close(leader)
+    lines = seen.decode().split("\r\x1b[K")
+    assert any(line.startswith("reading ") and f"of {RANKS} ranks" in line for line in lines)
+    assert lines[-1] == ""
+    assert output == ran("report", folder, "--summary").stdout
+
+
+def test_no_progress_in_a_pipe(folder: Path) -> None:
+    assert ran("report", folder, "--summary").stderr == ""
+
+
+def test_the_line_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = 100.0
+    monkeypatch.setattr("stepscope.cli._progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    with Reading() as reading:
+        reading.ranks(1, 64, 60 << 20, 3840 << 20)  # too early to say anything
+        now = 110.0
+        reading.ranks(16, 64, 960 << 20, 3840 << 20)
+        reading.ranks(17, 64, 1020 << 20, 3840 << 20)  # too early to say anything again
+        now = 120.0
+        reading.file(2 << 30, 4 << 30, 2_100_000)
+    lines = capsys.readouterr().err.split("\r\x1b[K")
+    assert lines == [
+        "",
+        "reading 16 of 64 ranks · 960 MiB of 3.75 GiB · 96 MiB/s · 30 s left",
+        "reading 2,100,000 events · 2 GiB of 4 GiB · 102 MiB/s · 20 s left",
+        "",
+    ]
+
+
+def test_who_asks_for_a_table_is_told_to_ask_for_it_again(tmp_path: Path) -> None:
+    write(tmp_path, 2)
+    (tmp_path / "more.json").write_bytes((tmp_path / "part_1.json").read_bytes())
+    asked = ran("show", "operators", tmp_path)
+    assert asked.returncode == 2
+    assert f"`stepscope show operators {tmp_path / 'more.json'}`" in asked.stderr
+    assert "stepscope report" not in asked.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_ends_at_once_and_leaves_nothing(tmp_path_factory: pytest.TempPathFactory, workers: str) -> None:
+    folder, out = write(tmp_path_factory.mktemp("many"), 400), tmp_path_factory.mktemp("out")
+    output = out / "report.html"
+    command = stepscope("report", folder, "--workers", workers, "-o", output)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    time.sleep(3)  # it takes twenty
+    os.killpg(process.pid, signal.SIGINT)
+    began = time.monotonic()
+    _, said = process.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "stepscope: stopped"
+    assert "Traceback" not in said and "Aborted" not in said
+    assert not list(out.iterdir())
+    while time.monotonic() - began < 20 and _has_members(process.pid):
+        time.sleep(0.05)
+    assert not _has_members(process.pid)
+
+
+def _has_members(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end of the terminal is closed
+        return b""

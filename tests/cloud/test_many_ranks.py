@@ -1,0 +1,35 @@
+"""Ranks in a bucket or on a web server, opened by several processes that each talk to the server."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.cli._assemble import assemble
+from stepscope.core.run import Run
+from stepscope.store import open_run
+from stepscope.store.processes import processes
+
+pytestmark = [
+    pytest.mark.usefixtures("alone"),
+    pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),  # gcsfs, of a test's upload
+]
+
+Same = Callable[[Run, Run], None]
+TWO = processes(2, cores=2, small=0)
+
+
+def test_ranks_of_a_bucket(
+    server: Any, ranks: Path, run_directory: Path, upload: Callable[[Path, str], None], same: Same
+) -> None:
+    upload(ranks, f"{server.bucket}/many/ranks")
+    upload(run_directory, f"{server.bucket}/many/run")
+    for place, here in ((f"{server.bucket}/many/ranks", ranks), (f"{server.bucket}/many/run", run_directory)):
+        same(open_run(place, workers=TWO, first=assemble), open_run(here))
+    same(open_run(f"{server.bucket}/many/ranks/rank_*", workers=TWO), open_run(ranks))
+
+
+def test_ranks_of_a_web_server(web: str, web_folder: Path, ranks: Path, same: Same) -> None:
+    (web_folder / "many-ranks").symlink_to(ranks)
+    same(open_run(f"{web}/plain/many-ranks", workers=TWO, first=assemble), open_run(ranks))

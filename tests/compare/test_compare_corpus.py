@@ -1,0 +1,66 @@
+"""Pairs of real traces: HTA's, TraceLens' and the TensorBoard plugin's, and one of each vendor."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from stepscope.compare.comparison import Comparison, compare
+from stepscope.compare.document import document_of
+from stepscope.compare.page import page_of
+from stepscope.compare.side import measure
+from stepscope.render.html import page_html
+from stepscope.render.json import dumps
+from stepscope.render.markdown import page_markdown
+from stepscope.store import open_run
+
+from .test_page import SCHEMA, terminal
+
+RESNET = "kineto/resnet50_num_workers_{}"
+PAIRS = {
+    "loader workers": (RESNET.format(0), RESNET.format(4)),
+    "reduced by hand": ("hta/trace_compare/base.json.gz", "hta/trace_compare/test.json.gz"),
+}
+
+
+def compared(corpus: Path, a: str, b: str) -> Comparison:
+    return compare(*(measure(open_run(str(corpus / "traces" / path), use_cache=True)) for path in (a, b)))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_pairs_in_every_format(corpus: Path, pair: str) -> None:
+    comparison = compared(corpus, *PAIRS[pair])
+    jsonschema.validate(json.loads(dumps(document_of(comparison))), SCHEMA)
+    page = page_of(comparison)
+    assert page_html(page)
+    assert page_markdown(page)
+    assert terminal(comparison)
+
+
+def test_loader_workers_explain_the_change_of_the_plugins_sample(corpus: Path) -> None:
+    """The plugin's own reference: a step of 177,592 µs with 59,262 of loading against 141,068 with 1,186."""
+    comparison = compared(corpus, *PAIRS["loader workers"])
+    assert comparison.breakdown
+    assert [comparison.breakdown.a, comparison.breakdown.b] == pytest.approx([177_592_000, 141_068_000], abs=1000)
+    loading = next(row for row in comparison.breakdown.rows if row.name == "data loader")
+    assert [loading.a, loading.b] == pytest.approx([59_262_000, 1_186_000], abs=1000)
+    largest = max(comparison.breakdown.rows, key=lambda row: abs(row.difference))
+    assert (largest.name, largest.matched) == ("data loader", "name")
+    assert [doubt.cause for doubt in comparison.outcome.because] == ["few-steps", "few-steps"]
+    assert any(found.rule == "input-bound" and found.a and not found.b for found in comparison.findings)
+
+
+def test_operators_that_came_and_went_in_the_pair_of_holistic_trace_analysis(corpus: Path) -> None:
+    """HTA's own expectation: three operators are added, and one of the two nccl:all_reduce is gone."""
+    comparison = compared(corpus, *PAIRS["reduced by hand"])
+    rows = comparison.listings["operators on the host"].rows
+    assert {row.name for row in rows if row.matched == "appeared"} == {
+        "AddmmBackward0",
+        "CatBackward0",
+        "All2All_Pooled_Req",
+    }
+    assert not [row for row in rows if row.matched == "vanished"]
+    (reduced,) = comparison.listings["annotations"].rows
+    assert (reduced.name, reduced.calls_a, reduced.calls_b) == ("nccl:all_reduce", 1.0, 0.5)
+    assert (reduced.a, reduced.b) == (round((66_000 + 67_000) / 2), 33_000)

@@ -1,0 +1,90 @@
+"""The page of a comparison in every format, and its JSON against the schema."""
+
+import json
+from importlib.resources import files
+from io import StringIO
+
+import jsonschema
+import pytest
+
+from stepscope.compare.comparison import Comparison
+from stepscope.compare.document import document_of
+from stepscope.compare.page import page_of
+from stepscope.core.report import Bars
+from stepscope.core.synth import Synth
+from stepscope.render.html import page_html
+from stepscope.render.json import dumps
+from stepscope.render.markdown import page_markdown
+from stepscope.render.terminal import console_for, print_document
+
+from .training import compared, looped, traced
+
+SCHEMA = json.loads(files("stepscope.compare").joinpath("comparison.schema.json").read_text(encoding="utf-8"))
+
+
+def hostile() -> Synth:
+    return traced(kernel="<script>alert(1)</script>|`x`\x1b[2J")
+
+
+COMPARISONS = {
+    "faster": lambda: compared(looped(41), looped(33, wait=2, seed=2)),
+    "devices": lambda: compared(traced(), traced(4, kernel="Cijk_MT64", time=10, extra=True)),
+    "recordings": lambda: compared(traced(marks=False), traced()),
+    "nothing": lambda: compared(Synth(), Synth()),
+    "hostile": lambda: compared(traced(), hostile()),
+    "one": lambda: compared(looped(steps=4), looped(steps=5)),
+}
+
+
+@pytest.fixture(params=COMPARISONS)
+def comparison(request: pytest.FixtureRequest) -> Comparison:
+    return COMPARISONS[request.param]()
+
+
+def terminal(comparison: Comparison) -> str:
+    stream = StringIO()
+    print_document(console_for(stream), page_of(comparison))
+    return stream.getvalue()
+
+
+def test_every_format_holds_it_and_no_name_breaks_out(comparison: Comparison) -> None:
+    page = page_of(comparison)
+    document = json.loads(dumps(document_of(comparison)))
+    jsonschema.validate(document, SCHEMA)
+    words = document["verdict"]["sentence"]
+    drawn, html, markdown = terminal(comparison), page_html(page), page_markdown(page)
+    assert " ".join(words.split()) in " ".join(drawn.split())
+    assert "<h1>" in html
+    for text in (drawn, html, markdown):
+        assert "\x1b" not in text
+    assert "<script" not in html
+    assert all(len(line) <= 100 for line in drawn.splitlines())
+
+
+def test_two_bars_have_one_scale() -> None:
+    page = page_of(compared(looped(40, noise=0), looped(20, wait=5, noise=0)))
+    a, b = (block for block in page.parts[0].blocks if isinstance(block, Bars))
+    assert a.whole == b.whole == 40e6
+    assert [part.label for part in a.parts] == [part.label for part in b.parts]
+    drawn = terminal(compared(looped(40, noise=0), looped(20, wait=5, noise=0))).splitlines()
+    first, second = (len(drawn[drawn.index(title) + 1].rstrip()) for title in ("A", "B"))
+    assert first == 2 * second or abs(first - 2 * second) == 1
+    html = page_html(page)
+    assert html.count("<svg") == 2
+    widths = [sum(float(part.split('"')[0]) for part in bar.split('width="')[1:]) for bar in html.split("<svg")[1:]]
+    assert widths == pytest.approx([1000, 500], abs=0.1)
+
+
+def test_markdown_is_a_comment_with_the_details_folded_up() -> None:
+    text = page_markdown(page_of(compared(looped(41), looped(33, wait=2, seed=2))))
+    assert text.startswith("### stepscope comparison\n\n**B is 1.2")
+    assert text.count("<details>") == text.count("</details>") >= 2
+    assert "| phase | A | B |" in text
+
+
+def test_the_first_screen_says_what_explains_the_change_and_what_differs() -> None:
+    drawn = terminal(compared(looped(41, samples=32), looped(33, samples=64, wait=2, seed=2)))
+    head = drawn.split("─")[0]
+    assert "What explains the change" in head
+    assert head.index("data wait", head.index("What explains")) > 0
+    assert "The runs differ in: samples in a step of a rank 32 → 64." in " ".join(head.split())
