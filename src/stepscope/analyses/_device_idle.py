@@ -2,7 +2,8 @@
 
 The shares come from the traced steps; a rank without steps in its trace counts as one step as long as its device's
 span. Idle time falls to the data wait where the host was inside the loader's next(), to blocking calls where it starts
-inside such a call or right after one, and to the host for the rest.
+inside such a call or right after one, to allocations where the host takes memory from the driver or gives it back
+meanwhile, and to the host for the rest.
 
 A profiler slows the host down and hardly the device. Where untraced steps were timed, the idle time of a step is
 their mean less the time the device worked; the trace only divides it. A trace recorded with stacks, shapes or memory
@@ -20,11 +21,12 @@ from stepscope.analyses._markers import data_waits
 from stepscope.analyses._tables import RECORD_TRACE_ON_GPU
 from stepscope.analyses._trace_phases import traced_steps
 from stepscope.analyses.blocking_syncs import blocking_syncs
+from stepscope.analyses.device_allocations import device_allocations
 from stepscope.analyses.device_time import device_time
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, spans, subtract, total, union
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Analysis, Run, chain
 
 __all__ = ["SHORTEST", "DeviceIdle", "device_idle", "is_inflated"]
 
@@ -36,7 +38,7 @@ _NEVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeviceIdle:
-    """An average step of the busiest device of a rank, in ns: busy + input + sync + host = step.
+    """An average step of the busiest device of a rank, in ns: busy + input + sync + allocation + host = step.
 
     `compute`, `communication` and `memory` are the parts of busy, the last two only where exposed. `window` is the time
     that was watched, `steps` the number of steps in it, 1 for a trace without steps. `wait_exposed` is the share of the
@@ -51,6 +53,7 @@ class DeviceIdle:
     memory: float
     input: float
     sync: float
+    allocation: float
     host: float
     inflated: bool
     wait_exposed: float | None
@@ -87,7 +90,8 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
     waits = intersect(window, spans(data_waits(run).filter(pl.col("rank") == rank)))
     waiting = total(intersect(parts["idle"], waits))
     idle = total(parts["idle"])
-    blocked = min(_bubbles(run, rank), idle - waiting)
+    blocked = min(_lost(run, rank, blocking_syncs, "bubble"), idle - waiting)
+    allocating = min(_lost(run, rank, device_allocations, "stalled"), idle - waiting - blocked)
     busy = (total(window) - idle) / count
     untraced = _untraced_step(run, rank)
     step = max(untraced or total(window) / count, busy)
@@ -101,7 +105,8 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
         memory=total(parts["memory"]) / count,
         input=waiting * of_idle,
         sync=blocked * of_idle,
-        host=(idle - waiting - blocked) * of_idle,
+        allocation=allocating * of_idle,
+        host=(idle - waiting - blocked - allocating) * of_idle,
         inflated=untraced is None and is_inflated(run, rank),
         wait_exposed=waiting / total(waits) if total(waits) else None,
         window=window,
@@ -141,12 +146,13 @@ def _parts(work: pl.DataFrame, window: Spans) -> dict[str, Spans]:
     }
 
 
-def _bubbles(run: Run, rank: int) -> int:
+def _lost(run: Run, rank: int, analysis: Analysis, column: str) -> int:
+    """Idle time in ns of a rank's device that an analysis lays at the door of calls."""
     try:
-        calls = blocking_syncs(run)
+        calls = analysis(run)
     except MissingData:
         return 0  # a device trace without host events: nothing can be laid at a call's door
-    return int(calls.filter(pl.col("rank") == rank)["bubble"].sum())
+    return int(calls.filter(pl.col("rank") == rank)[column].sum())
 
 
 def _untraced_step(run: Run, rank: int) -> float | None:

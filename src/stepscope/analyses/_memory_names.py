@@ -15,7 +15,7 @@ from stepscope.analyses._source_texts import with_texts
 from stepscope.core.nesting import enclosing
 from stepscope.core.run import Run
 
-__all__ = ["allocating_operators", "modules_of_rows", "sites_at_peak"]
+__all__ = ["allocating_operators", "modules_of_rows", "sites_at_peak", "sites_of"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -56,11 +56,11 @@ def sites_at_peak(run: Run) -> tuple[CallSite, ...]:
 
 
 def _sites_at_peak(run: Run) -> tuple[CallSite, ...]:
-    return tuple(_sites(run, at_peak(run)["row"].drop_nulls()))
+    return tuple(sites_of(run, at_peak(run)["row"].drop_nulls()))
 
 
-def _sites(run: Run, rows: pl.Series) -> list[CallSite]:
-    """The call sites of some rows of `memory_events`, by their stack or by Python frames."""
+def sites_of(run: Run, rows: pl.Series) -> list[CallSite]:
+    """The user's own line behind some rows of `memory_events`, by their stack or by Python frames."""
     stacks = memory_events(run)["call_stack"].gather(rows)
     if stacks.null_count() < len(stacks):
         known = {stack: user_site(_FRAME_END.split(stack)) for stack in stacks.drop_nulls().unique().to_list()}

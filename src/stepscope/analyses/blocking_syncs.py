@@ -18,26 +18,23 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._call_sites import call_sites
-from stepscope.analyses._host import CALLS, HostTree, host_tree
-from stepscope.analyses._launches import launches
-from stepscope.analyses._markers import step_markers
-from stepscope.analyses._source_texts import with_texts
-from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, shaped
-from stepscope.core.errors import MissingData
-from stepscope.core.intervals import spans, union
+from stepscope.analyses._host import HostTree
+from stepscope.analyses._placed_calls import (
+    PLACE,
+    busy_of,
+    by_place,
+    calls_in_order,
+    launch_starts,
+    of_the_job,
+    tree_with_calls,
+)  # fmt: skip
+from stepscope.analyses._tables import shaped
+from stepscope.core.intervals import Spans
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
 COLUMNS = (
-    RANK,
-    Column("call", pl.String, None, "call in which the host waits"),
-    Column("operator", pl.String, None, "outermost operator around it; null: called outside of operators"),
-    Column("file", pl.String, None, "file of the user's code; null: not recorded"),
-    Column("line", pl.Int64, None, "line of the user's code; null: not recorded"),
-    Column("function", pl.String, None, "function of that line"),
-    Column("text", pl.String, None, "source line; null: no sample of the same run has seen it"),
-    Column("calls", pl.Int64, "count", "how often"),
+    *PLACE,
     Column("total", pl.Int64, "ns", "time the host was blocked"),
     Column("per_step", pl.Float64, "ns", "time the host was blocked per traced step; null without step markers"),
     Column("bubble", pl.Int64, "ns", "idle device time that vanishes with the calls"),
@@ -47,36 +44,15 @@ _WAIT = r"^(?:cuda|cu|hip|musa)(?:Stream|Device|Event|Ctx|Thread)Synchronize(?:_
 _BLOCKING_COPY = r"^(?:cuda|cu|hip|musa)Memcpy"
 _NO_BLOCKING_COPY = r"Async|Peer|DtoD"
 _ASYNC_COPY = r"^(?:cuda|cu|hip|musa)Memcpy\w*Async"
-_PROFILER = r"torch[/\\](?:profiler|autograd[/\\]profiler)"
-_GROUP = ("rank", "call", "operator", "file", "line")
 Ints = npt.NDArray[np.int64]
 
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by bubble, then time blocked, largest first. Raises MissingData without calls of a device's runtime."""
-    try:
-        tree = host_tree(run)
-    except MissingData as missing:
-        raise MissingData("calls of the device's runtime", how=RECORD_TRACE_ON_GPU) from missing
-    if not tree.frame["kind"].is_in(CALLS).any():
-        raise MissingData("calls of the device's runtime", how=RECORD_TRACE_ON_GPU)
-    syncs = _of_the_job(run, _syncs(tree))
-    sites = with_texts(run, call_sites(run, tree, syncs["row"].to_numpy()))
-    syncs = syncs.with_columns(
-        pl.Series("operator", _operators(tree, syncs["row"].to_numpy()), dtype=pl.String),
-        pl.Series("file", [site.file for site in sites], dtype=pl.String),
-        pl.Series("line", [site.line for site in sites], dtype=pl.Int64),
-        pl.Series("function", [site.function for site in sites], dtype=pl.String),
-        pl.Series("text", [site.text for site in sites], dtype=pl.String),
-        pl.Series("stack", [";".join(site.frames) or None for site in sites], dtype=pl.String),
-        pl.Series("bubble", _bubbles(run, syncs), dtype=pl.Int64),
-    ).filter(~pl.col("stack").str.contains(_PROFILER).fill_null(False) | pl.col("file").is_not_null())
-    rows = syncs.group_by(_GROUP, maintain_order=True).agg(
-        pl.col("function", "text", "stack").first(),
-        calls=pl.len(), total=pl.col("blocked").sum(), bubble=pl.col("bubble").sum(),
-    )  # fmt: skip
-    steps = step_markers(run).group_by("rank").agg(steps=pl.len())
-    rows = rows.join(steps, on="rank", how="left").with_columns(per_step=pl.col("total") / pl.col("steps"))
+    tree = tree_with_calls(run)
+    syncs = of_the_job(run, _syncs(tree))
+    syncs = syncs.with_columns(bubble=pl.Series(_bubbles(run, syncs), dtype=pl.Int64))
+    rows = by_place(run, tree, syncs, pl.col("bubble").sum())
     return shaped(rows.sort("rank", "bubble", "total", "call", descending=[False, True, True, False]), COLUMNS)
 
 
@@ -84,7 +60,7 @@ def _syncs(tree: HostTree) -> pl.DataFrame:
     """Waiting calls in order of time: row, rank, call, start, end, blocked. A copy and its wait are one."""
     name = pl.col("name")
     is_copy = name.str.contains(_BLOCKING_COPY) & ~name.str.contains(_NO_BLOCKING_COPY)
-    rows = _calls_in_order(tree)
+    rows = calls_in_order(tree)
     waits, copies, asynchronous = (
         tree.passing(test)[rows] for test in (name.str.contains(_WAIT), is_copy, name.str.contains(_ASYNC_COPY))
     )
@@ -111,69 +87,17 @@ def _syncs(tree: HostTree) -> pl.DataFrame:
     return calls.sort("rank", "start", maintain_order=True)
 
 
-def _calls_in_order(tree: HostTree) -> Ints:
-    """Rows of the tree that are calls, thread by thread in order of time."""
-    rows = np.flatnonzero(tree.frame["kind"].is_in(CALLS).to_numpy())
-    return rows[np.lexsort((tree.frame["start"].to_numpy()[rows], tree.frame["track"].to_numpy()[rows]))]
-
-
-def _of_the_job(run: Run, syncs: pl.DataFrame) -> pl.DataFrame:
-    """Without the profiler's own synchronisations at the edges of what it records."""
-    markers = step_markers(run)
-    parts = [
-        _in_steps(part, markers.filter(pl.col("rank") == rank))
-        if rank in markers["rank"]
-        else _between_launches(run, part)
-        for rank, part in by_rank(syncs).items()
-    ]
-    return pl.concat([syncs.head(0), *parts])
-
-
-def _in_steps(syncs: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    step = np.searchsorted(steps["start"].to_numpy(), syncs["start"].to_numpy(), side="right") - 1
-    inside = (step >= 0) & (syncs["end"].to_numpy() <= steps["end"].to_numpy()[np.maximum(step, 0)])
-    return syncs.filter(pl.Series(inside))
-
-
-def _between_launches(run: Run, syncs: pl.DataFrame) -> pl.DataFrame:
-    starts = _launch_starts(run, syncs["rank"][0])
-    if not len(starts):
-        return syncs.filter(pl.col("owner") >= 0)
-    return syncs.filter((pl.col("owner") >= 0) | ~pl.col("waits") | pl.col("start").is_between(starts[0], starts[-1]))
-
-
-def _operators(tree: HostTree, rows: Ints) -> list[str | None]:
-    """For each call, the outermost operator around it that is not autograd's, else the innermost operator."""
-    parent = tree.nesting.parent
-    names, operator = tree.frame["name"], tree.operators
-    of_autograd = tree.passing(pl.col("name").str.contains(r"^(?:autograd|torch::autograd)::|Backward\d*$"))
-    best, around = np.full(len(rows), -1, dtype=np.int64), tree.owner[rows]
-    fallback = np.full(len(rows), -1, dtype=np.int64)
-    while (around >= 0).any():
-        held = around >= 0
-        best = np.where(held & operator[around] & ~of_autograd[around], around, best)
-        fallback = np.where((fallback < 0) & held & operator[around], around, fallback)
-        around = np.where(held, parent[around], -1)
-    chosen = np.where(best >= 0, best, fallback)
-    return [names[row] if row >= 0 else None for row in chosen.tolist()]
-
-
 def _bubbles(run: Run, syncs: pl.DataFrame) -> Ints:
     """For each call, the idle time of all devices of its rank that it causes."""
     bubbles = np.zeros(syncs.height, dtype=np.int64)
-    try:
-        work = launches(run).work
-    except MissingData:
-        return bubbles
     ranks = syncs["rank"].to_numpy()
-    for rank in np.unique(ranks).tolist():
+    for rank, busy in busy_of(run).items():
         rows = np.nonzero(ranks == rank)[0]
-        busy = union(spans(work.filter(pl.col("rank") == rank)))
-        bubbles[rows] = _of_rank(syncs[rows], busy, _launch_starts(run, rank))
+        bubbles[rows] = _of_rank(syncs[rows], busy, launch_starts(run, rank))
     return bubbles
 
 
-def _of_rank(syncs: pl.DataFrame, busy: npt.NDArray[np.int64], launched: Ints) -> Ints:
+def _of_rank(syncs: pl.DataFrame, busy: Spans, launched: Ints) -> Ints:
     idle = np.stack((busy[:-1, 1], busy[1:, 0]), axis=1)
     if not len(idle) or not len(launched):
         return np.zeros(syncs.height, dtype=np.int64)
@@ -186,20 +110,6 @@ def _of_rank(syncs: pl.DataFrame, busy: npt.NDArray[np.int64], launched: Ints) -
     lengths = np.minimum(idle[gap, 1] - idle[gap, 0], syncs["blocked"].to_numpy())
     first = np.concatenate(([True], gap[1:] != gap[:-1]))  # a gap that two calls meet counts once
     return np.where(caused & first, lengths, 0)
-
-
-def _launch_starts(run: Run, rank: int) -> Ints:
-    """Starts of the calls of a rank that launched device work, in order."""
-    try:
-        found = launches(run)
-    except MissingData:
-        return np.empty(0, dtype=np.int64)
-    if found.tree is None:
-        return np.empty(0, dtype=np.int64)
-    launched = np.zeros(found.tree.frame.height, dtype=np.bool_)
-    launched[found.call[found.call >= 0]] = True
-    of_rank = (found.tree.frame["rank"] == rank).to_numpy()
-    return np.sort(found.tree.frame["start"].to_numpy()[launched & of_rank])
 
 
 ANALYSIS = blocking_syncs = Analysis(compute=compute, columns=COLUMNS, scope="rank")

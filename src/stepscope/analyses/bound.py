@@ -101,13 +101,14 @@ def _lines(run: Run, row: Shares) -> float:
 
 
 def _of_rank(run: Run, row: DeviceIdle) -> Shares:
-    host = (row.host + row.sync) / row.step
+    named = row.sync + row.allocation
+    host = (row.host + named) / row.step
     return Shares(
         rank=row.rank,
         step=row.step,
         input=_input(run, row),
         host=None if row.inflated else host,
-        named_host=0.0 if row.inflated else row.sync / row.step,
+        named_host=0.0 if row.inflated else named / row.step,
         device=row.compute / row.step,
         communication=row.communication / row.step,
         memory=row.memory / row.step,

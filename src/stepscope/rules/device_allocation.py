@@ -1,0 +1,117 @@
+"""Steps take memory from the driver, or give it back, again and again.
+
+## What it finds
+Calls such as `cudaMalloc`, `cudaFree` and `cudaHostAlloc` in at least half of the traced steps, while the device idles
+because of them for more than 5 % of the step. PyTorch keeps memory that it has once taken, so a steady step makes none.
+
+## Why it costs time
+A free waits until the device has finished everything; an allocation takes the driver up to a millisecond. The host
+cannot launch meanwhile, and the device runs dry.
+
+## What to do
+Take `torch.cuda.empty_cache()` out of the loop, and pin buffers once instead of in every step. If nobody empties the
+cache, memory is full or fragmented: let segments grow, make sizes equal from step to step, or use a smaller batch.
+
+## How the gain is predicted
+High end: the time that the device idles between such calls and the first work launched after them, no longer than the
+calls took. Low end: half of it, since a host that launches slowly leaves gaps anyway.
+
+## When it is wrong
+A trace of the first steps shows the cache while it fills; record later steps. Libraries with allocators of their own,
+and graphs being captured, allocate by design.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._work import need_gpu
+from stepscope.analyses.device_allocations import device_allocations
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+MIN_STEPS = 2  # in a single step it may be the cache that fills
+MIN_SHARE_OF_STEPS = 0.5  # what happens more rarely is no part of the usual step
+PLACES = 3
+
+
+def check(run: Run) -> Iterator[Finding]:
+    need_gpu(run)
+    slow = [row for row in device_idle(run) if row.allocation > MIN_SHARE * row.step and _is_usual(run, row)]
+    if not slow:
+        return
+    worst = max(slow, key=lambda row: row.allocation / row.step)
+    calls = _of_rank(run, worst)
+    yield Finding(
+        title="Steps take memory from the driver again and again",
+        cause="configuration",
+        evidence=_evidence(worst, calls),
+        gain=Gain(
+            low_ns=int(worst.allocation / 2),
+            high_ns=int(worst.allocation),
+            basis="idle time of the device between such calls and the work launched after them",
+            confidence="structural",
+        ),
+        advice=_ADVICE,
+        ranks=tuple(row.rank for row in slow),
+        where=_places(calls),
+    )
+
+
+def _of_rank(run: Run, row: DeviceIdle) -> pl.DataFrame:
+    return device_allocations(run).filter((pl.col("rank") == row.rank) & (pl.col("stalled") > 0))
+
+
+def _is_usual(run: Run, row: DeviceIdle) -> bool:
+    """Whether one kind of call comes in so many steps that it is no accident."""
+    steps = _of_rank(run, row)["steps"].to_list()
+    return max(steps, default=0) >= max(MIN_STEPS, MIN_SHARE_OF_STEPS * row.steps)
+
+
+def _evidence(row: DeviceIdle, calls: pl.DataFrame) -> tuple[Evidence, ...]:
+    source = "device_allocations"
+    spent, count = float(calls["total"].sum()) / row.steps, float(calls["calls"].sum()) / row.steps
+    return (
+        Evidence(label="mean idle time they cause per step", value=row.allocation, unit="ns", source=source),
+        Evidence(label="share of the mean step", value=row.allocation / row.step, unit="ratio", source=source),
+        Evidence(label="mean time of the host in them per step", value=spent, unit="ns", source=source),
+        Evidence(label="mean calls per step", value=count, unit="count", source=source),
+    )
+
+
+def _places(calls: pl.DataFrame) -> tuple[Place, ...]:
+    known = calls.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(PLACES)
+    rows = known.select("file", "line", pl.col("function", "text").fill_null("")).iter_rows()
+    return tuple(Place(file=file, line=line, symbol=function, text=text) for file, line, function, text in rows)
+
+
+_ADVICE = (
+    Advice(text="Take this out of the loop, if it is there", code="# torch.cuda.empty_cache()"),
+    Advice(
+        text="Let the allocator grow its segments instead of returning them",
+        code="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+    ),
+    Advice(text="Make sizes equal from step to step: pad, or sort by length into buckets; or use a smaller batch"),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    length = 80 if fixed else 100
+    for step in range(4):
+        start = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        synth.host("cudaLaunchKernel", "runtime", start, start + 1, correlation=2 * step + 1)
+        synth.kernel(start, start + 40, correlation=2 * step + 1)
+        if not fixed:
+            synth.host("cudaFree", "runtime", start + 5, start + 50)
+            synth.host("cudaMalloc", "runtime", start + 50, start + 60)
+        synth.host("cudaLaunchKernel", "runtime", start + length - 40, start + length - 39, correlation=2 * step + 2)
+        synth.kernel(start + length - 40, start + length, correlation=2 * step + 2)
+
+
+RULE = Rule(check=check, example=example)
