@@ -3,7 +3,7 @@
 import polars as pl
 
 from stepscope.analyses._device import device_work
-from stepscope.analyses._tables import RECORD_TRACE_ON_GPU
+from stepscope.analyses._tables import RECORD_TRACE_ON_GPU, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
@@ -33,7 +33,7 @@ def _copy_events(run: Run) -> pl.DataFrame:
     copies = work.join(names, on=["name", "kind"], how="left", nulls_equal=True, maintain_order="left")
     duration = pl.col("end") - pl.col("start")
     recorded = pl.when(pl.col("bandwidth").is_finite() & (pl.col("bandwidth") > 0)).then("bandwidth")
-    measured = pl.when(duration > 0).then(pl.col("bytes") / duration)
+    measured = pl.when(duration > 0).then(quotient(pl.col("bytes"), duration))
     return copies.select(*KINDS, "start", "end", "bytes", bandwidth=pl.coalesce(recorded, measured))
 
 

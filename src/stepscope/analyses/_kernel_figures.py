@@ -7,7 +7,7 @@ import polars as pl
 from stepscope.analyses._device import device_work
 from stepscope.analyses._host import HostTree, enumerated, step_number
 from stepscope.analyses._launches import launches
-from stepscope.analyses._tables import RECORD_TRACE_ON_GPU
+from stepscope.analyses._tables import RECORD_TRACE_ON_GPU, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.kernels import name_test
 from stepscope.core.run import Run
@@ -64,7 +64,7 @@ def figures(kernels: pl.DataFrame, keys: tuple[str, ...]) -> pl.DataFrame:
     )
     rows = rows.with_columns(pl.col(pl.Enum).cast(pl.String))
     whole = pl.col("total").sum().over("rank", "device")
-    rows = rows.with_columns(share=pl.when(whole > 0).then(pl.col("total") / whole))
+    rows = rows.with_columns(share=pl.when(whole > 0).then(quotient(pl.col("total"), whole)))
     assert rows["calls"].sum() == kernels.height
     return rows.with_columns(tensor_cores=name_test(rows["name"], uses_tensor_cores))
 

@@ -7,6 +7,7 @@ import polars as pl
 from stepscope.analyses._markers import step_markers
 from stepscope.analyses._operator_calls import OperatorCalls, operator_calls, work_inside
 from stepscope.analyses._running import reached_before
+from stepscope.analyses._tables import quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.schema import Column
@@ -57,12 +58,12 @@ def grouped(run: Run, keys: pl.DataFrame) -> pl.DataFrame:
     busy = _busy(run, group, outermost)
     rows = rows.join(busy, on="group", how="left").with_columns(pl.col("device_busy").fill_null(0))
     steps = step_markers(run).group_by("rank").agg(steps=pl.len())
-    share = pl.when(pl.col("device_total") > 0).then(pl.col("tensor_core_total") / pl.col("device_total"))
+    share = pl.when(pl.col("device_total") > 0).then(quotient(pl.col("tensor_core_total"), pl.col("device_total")))
     return (
         groups.join(rows, on="group")
         .with_columns(pl.when("on_device").then(pl.col(*_ON_DEVICE)))
         .join(steps, on="rank", how="left")
-        .with_columns(tensor_core_share=share, per_step=pl.col("calls") / pl.col("steps"))
+        .with_columns(tensor_core_share=share, per_step=quotient(pl.col("calls"), pl.col("steps")))
     )
 
 

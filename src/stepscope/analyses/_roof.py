@@ -16,7 +16,7 @@ import polars as pl
 from stepscope.analyses._flops import HEAVY, operator_work
 from stepscope.analyses._host import host_tree
 from stepscope.analyses._launches import Launches, launches
-from stepscope.analyses._tables import RECORD_TRACE_ON_GPU
+from stepscope.analyses._tables import RECORD_TRACE_ON_GPU, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.gpus import Gpu, gpu_named
 from stepscope.core.kernels import name_test
@@ -153,8 +153,8 @@ def _with_roofs(run: Run, calls: pl.DataFrame) -> pl.DataFrame:
     }  # fmt: skip
     table = pl.DataFrame(roofs, schema=schema, orient="row")
     calls = calls.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")
-    computing = pl.when(pl.col("flops") == 0).then(0.0).otherwise(pl.col("flops") / pl.col("peak")) * _SECOND
-    moving = pl.col("bytes") / pl.col("memory_speed") * _SECOND
+    computing = pl.when(pl.col("flops") == 0).then(0.0).otherwise(quotient(pl.col("flops"), pl.col("peak"))) * _SECOND
+    moving = quotient(pl.col("bytes"), pl.col("memory_speed")) * _SECOND
     calls = calls.with_columns(computing=computing, moving=moving)
     known = pl.col("computing").is_not_null() & pl.col("moving").is_not_null()
     return calls.with_columns(ideal=pl.when(known).then(pl.max_horizontal("computing", "moving")))

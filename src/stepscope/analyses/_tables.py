@@ -19,13 +19,13 @@ def by_rank(frame: pl.DataFrame) -> dict[int, pl.DataFrame]:
     return {part["rank"][0]: part for part in frame.partition_by("rank", maintain_order=True)}
 
 
-def quotient(frame: pl.DataFrame, part: str, whole: str) -> pl.Series:
-    """`part` / `whole` of each row, two columns without nulls.
+def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """`part` / `whole` of each row, the same however many ranks are looked at.
 
-    It does not depend on how many ranks are looked at: where a column holds one value only, Polars multiplies by its
-    inverse instead, which can differ in the last bit.
+    Polars knows of some columns that they hold one value only, such as what a table of one row was joined to; by those
+    it multiplies with the inverse instead, which can differ in the last bit. One more row makes them ordinary columns.
     """
-    return pl.Series(frame[part].to_numpy() / frame[whole].to_numpy(), dtype=pl.Float64)
+    return (part.extend_constant(None, 1) / whole.extend_constant(None, 1)).head(pl.len())
 
 
 def shaped(frame: pl.DataFrame, columns: tuple[Column, ...]) -> pl.DataFrame:

@@ -35,7 +35,8 @@ def compute(run: Run) -> pl.DataFrame:
         steps=pl.col("first").n_unique(), whole=pl.col("duration").sum()
     )  # fmt: skip
     rows = path.group_by(_KEY).agg(segments=pl.len(), total=pl.col("duration").sum()).join(steps, on="rank")
-    rows = rows.with_columns(per_step=quotient(rows, "total", "steps"), share=quotient(rows, "total", "whole"))
+    total = pl.col("total")
+    rows = rows.with_columns(per_step=quotient(total, pl.col("steps")), share=quotient(total, pl.col("whole")))
     by = ("rank", "total", *_KEY[1:])
     return shaped(rows.sort(by, descending=[False, True, *[False] * (len(_KEY) - 1)], nulls_last=True), COLUMNS)
 

@@ -32,7 +32,8 @@ def compute(run: Run) -> pl.DataFrame:
     means = means.join(steps.group_by("rank").agg(steps=pl.col("at").n_unique()), on="rank")
     both = pl.concat([means, steps.with_columns(steps=pl.lit(1, dtype=pl.UInt32))], how="diagonal")
     both = both.with_columns(whole=pl.col("total").sum().over("rank", "at"))
-    both = both.with_columns(duration=quotient(both, "total", "steps"), share=quotient(both, "total", "whole"))
+    total = pl.col("total")
+    both = both.with_columns(duration=quotient(total, pl.col("steps")), share=quotient(total, pl.col("whole")))
     order = ("rank", "at", "duration", "class")
     return shaped(both.sort(order, descending=[False, False, True, False], nulls_last=False), COLUMNS)
 

@@ -43,7 +43,7 @@ def compute(run: Run) -> pl.DataFrame:
     found = rows.group_by(_DEVICE).agg(pl.col("total").sum())
     sums = devices.join(found, on=_DEVICE, how="left")
     assert sums.select((pl.col("total").fill_null(0) == pl.col("idle")).all()).item()
-    rows = rows.with_columns(share=quotient(rows, "total", "span"))
+    rows = rows.with_columns(share=quotient(pl.col("total"), pl.col("span")))
     return shaped(rows.sort(*_DEVICE, "total", "class", descending=[False, False, True, False]), COLUMNS)
 
 

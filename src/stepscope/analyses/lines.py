@@ -11,6 +11,7 @@ below it: operators and Python look alike there).
 import polars as pl
 
 from stepscope.analyses._samples import bounds, steady_samples
+from stepscope.analyses._tables import quotient
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -40,7 +41,6 @@ COLUMNS = (
 def compute(run: Run) -> pl.DataFrame:
     samples = steady_samples(run)
     mean = steady_steps(run).group_by("rank").agg(pl.col("duration").mean().alias("mean"))
-    whole = samples.group_by("rank").agg(pl.col("weight").sum().alias("whole"), pl.len().alias("all"))
     table = samples.group_by(_KEY, maintain_order=True).agg(
         _most("leaf"),
         _most("expression"),
@@ -49,12 +49,12 @@ def compute(run: Run) -> pl.DataFrame:
         pl.len().cast(pl.Int64).alias("samples"),
         pl.col("weight").sum(),
     )
-    table = table.join(whole, on="rank").join(mean, on="rank").with_columns(
-        (pl.col("weight") / pl.col("whole")).alias("share")
-    )  # fmt: skip
+    table = table.join(mean, on="rank").with_columns(
+        quotient(pl.col("weight"), pl.col("weight").sum().over("rank")).alias("share")
+    )
     table = table.with_columns(
         (pl.col("share") * pl.col("mean")).round().cast(pl.Int64).alias("time"),
-        bounds(pl.col("share"), pl.col("all"))[0].alias("share_low"),
+        bounds(pl.col("share"), pl.col("samples").sum().over("rank"))[0].alias("share_low"),
     )
     order = ["rank", "time", "file", "line", "phase", "call", "work"]
     ordered = table.sort(order, descending=[False, True, *[False] * 5], nulls_last=True)

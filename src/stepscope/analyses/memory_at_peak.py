@@ -22,7 +22,7 @@ import polars as pl
 from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_names import allocating_operators, modules_of_rows, sites_at_peak
 from stepscope.analyses._memory_peak import at_peak, peaks
-from stepscope.analyses._tables import shaped
+from stepscope.analyses._tables import quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -57,7 +57,7 @@ def compute(run: Run) -> pl.DataFrame:
     blocks = pl.when(pl.col("blocks").is_not_null().any()).then(pl.col("blocks").sum())
     rows = rows.group_by(_GROUP).agg(pl.col("bytes").sum(), blocks=blocks)
     rows = rows.join(peaks(run).select("key", *DEVICE, "peak"), on="key").with_columns(named_device())
-    rows = rows.with_columns(share=pl.when(pl.col("peak") > 0).then(pl.col("bytes") / pl.col("peak")))
+    rows = rows.with_columns(share=pl.when(pl.col("peak") > 0).then(quotient(pl.col("bytes"), pl.col("peak"))))
     order = dict.fromkeys(_GROUP, False)
     del order["key"]
     return shaped(

@@ -12,7 +12,7 @@ import polars as pl
 from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_names import sites_at_peak
 from stepscope.analyses._memory_peak import at_peak, peaks
-from stepscope.analyses._tables import shaped
+from stepscope.analyses._tables import quotient, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -50,7 +50,7 @@ def compute(run: Run) -> pl.DataFrame:
     blocks = pl.when(pl.col("blocks").is_not_null().any()).then(pl.col("blocks").sum())
     rows = rows.group_by("key", *_PLACE).agg(pl.col("bytes").sum(), blocks=blocks)
     rows = rows.join(peaks(run).select("key", *DEVICE, "peak"), on="key").with_columns(named_device())
-    rows = rows.with_columns(share=pl.when(pl.col("peak") > 0).then(pl.col("bytes") / pl.col("peak")))
+    rows = rows.with_columns(share=pl.when(pl.col("peak") > 0).then(quotient(pl.col("bytes"), pl.col("peak"))))
     rows = rows.filter(pl.col("file").is_not_null().any().over("rank"))  # ranks with stacks
     descending = [False, True, *(False for _ in _PLACE)]
     return shaped(rows.sort("key", "bytes", *_PLACE, descending=descending, nulls_last=True), COLUMNS)

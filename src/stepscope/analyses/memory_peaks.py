@@ -20,7 +20,7 @@ from stepscope.analyses._memory import DEVICE_COLUMNS, memory_events, named_devi
 from stepscope.analyses._memory_lives import lives, unmatched_frees
 from stepscope.analyses._memory_peak import peaks
 from stepscope.analyses._memory_phases import event_phases
-from stepscope.analyses._tables import shaped
+from stepscope.analyses._tables import quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -72,8 +72,8 @@ def compute(run: Run) -> pl.DataFrame:
         allocated=known.then("peak"),
         rise=pl.col("peak") - pl.coalesce("before", pl.lit(0)),
         unused=known.then(pl.col("here") - pl.col("peak")),
-        share=known.then(pl.col("peak") / pl.col("capacity")),
-        reserved_share=pl.col("reserved") / pl.col("capacity"),
+        share=known.then(quotient(pl.col("peak"), pl.col("capacity"))),
+        reserved_share=quotient(pl.col("reserved"), pl.col("capacity")),
     )
     return shaped(rows.with_columns(named_device()), COLUMNS)
 

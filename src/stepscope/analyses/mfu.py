@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.analyses._adjusted import adjusted_steps
 from stepscope.analyses._flops import HEAVY
 from stepscope.analyses._roof import Timed, timed_calls
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -47,10 +47,12 @@ def compute(run: Run) -> pl.DataFrame:
         time=pl.col("time").sum(),
     )
     some, has_gpu = pl.col("duration") > 0, pl.col("gpu").is_not_null()
-    coverage = pl.when((pl.col("time") > 0) & pl.col("device").is_not_null()).then(pl.col("known") / pl.col("time"))
+    coverage = pl.when((pl.col("time") > 0) & pl.col("device").is_not_null()).then(
+        quotient(pl.col("known"), pl.col("time"))
+    )
     rows = rows.with_columns(
-        speed=pl.when(some).then(flops / pl.col("duration") * 1e9),
-        mfu=pl.when(some & has_gpu & known).then(pl.col("at_peak") / pl.col("duration")),
+        speed=pl.when(some).then(quotient(flops, pl.col("duration")) * 1e9),
+        mfu=pl.when(some & has_gpu & known).then(quotient(pl.col("at_peak"), pl.col("duration"))),
         coverage=coverage,
     )
     return shaped(rows.sort(*_DEVICE, "start", nulls_last=True), COLUMNS)

@@ -12,7 +12,7 @@ import polars as pl
 
 from stepscope.analyses._module_sums import in_tree, module_sums, own_sums, step_counts
 from stepscope.analyses._modules import Modules, modules_of
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -47,7 +47,7 @@ def compute(run: Run) -> pl.DataFrame:
     )
     sums = sums.join(step_counts(run), on="rank", how="left").with_columns(
         pl.when("has_device").then(pl.col("device_total", "device_self")),
-        calls_per_step=pl.col("calls") / pl.col("steps"),
+        calls_per_step=quotient(pl.col("calls"), pl.col("steps")),
     )
     order = {"rank": False, "pass": False, "device_self": True, "host_self": True, "class": False}
     return shaped(sums.sort(*order, descending=list(order.values()), nulls_last=True), COLUMNS)

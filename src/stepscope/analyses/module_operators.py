@@ -16,7 +16,7 @@ import polars as pl
 
 from stepscope.analyses._module_sums import KEY, in_tree, module_work, step_counts
 from stepscope.analyses._modules import Modules, modules_of
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -49,7 +49,7 @@ def compute(run: Run) -> pl.DataFrame:
     )
     rows = _with_device(run, found, items, rows).with_columns(rank=found.nodes.frame["rank"].gather(rows["node"]))
     rows = rows.join(step_counts(run), on="rank", how="left").drop("rank")
-    rows = rows.with_columns(per_step=pl.col("calls") / pl.col("steps"))
+    rows = rows.with_columns(per_step=quotient(pl.col("calls"), pl.col("steps")))
     rows = rows.sort("device_self", "host_self", "name", descending=[True, True, False], nulls_last=True)
     return shaped(in_tree(rows, found), COLUMNS)
 

@@ -35,7 +35,7 @@ from stepscope.analyses._module_sums import (
     with_outer_nodes,
 )
 from stepscope.analyses._modules import Modules, modules_of
-from stepscope.analyses._tables import RANK, shaped, table
+from stepscope.analyses._tables import RANK, quotient, shaped, table
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -85,8 +85,8 @@ def _with_steps(run: Run, found: Modules, rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.join(step_counts(run), on="rank", how="left").join(inside, on=KEY, how="left").drop("rank")
     has_device = pl.col("device_total").is_not_null()
     return rows.with_columns(
-        host_per_step=pl.col("in_host").fill_null(0) / pl.col("steps"),
-        device_per_step=pl.when(has_device).then(pl.col("in_device").fill_null(0) / pl.col("steps")),
+        host_per_step=quotient(pl.col("in_host").fill_null(0), pl.col("steps")),
+        device_per_step=pl.when(has_device).then(quotient(pl.col("in_device").fill_null(0), pl.col("steps"))),
     )
 
 
@@ -129,7 +129,7 @@ def _outside(run: Run, found: Modules) -> pl.DataFrame:
     rows = rows.with_columns(
         device_self="device_total",
         device_busy="busy",
-        device_per_step=pl.col("in_steps").fill_null(0) / pl.col("steps"),
+        device_per_step=quotient(pl.col("in_steps").fill_null(0), pl.col("steps")),
     )
     return shaped(pl.concat([table((), COLUMNS), rows.sort("rank")], how="diagonal_relaxed"), COLUMNS)
 

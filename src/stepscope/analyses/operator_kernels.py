@@ -17,7 +17,7 @@ from stepscope.analyses._device import ACCELERATOR
 from stepscope.analyses._host import CALLS, HostTree, enumerated, host_tree
 from stepscope.analyses._kernel_figures import named_rows, owner_names
 from stepscope.analyses._launches import Launches, launches, launches_of
-from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, shaped
+from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, quotient, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -49,7 +49,7 @@ def compute(run: Run) -> pl.DataFrame:
     _check(rows, found)
     whole = pl.col("total").sum().over("rank", "on_host")
     device = pl.col("total").filter(~pl.col("on_host")).sum().over("rank", "operator")
-    share = pl.when(whole > 0).then(pl.col("total") / whole)
+    share = pl.when(whole > 0).then(quotient(pl.col("total"), whole))
     rows = rows.with_columns(started=pl.when("on_host").then("started"), share=share, device=device)
     order = {"rank": False, "device": True, "operator": False, "on_host": False, "total": True, "name": False}
     order |= {"kind": False, "launch": False}

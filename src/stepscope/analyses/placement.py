@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.analyses._host import CALLS, HostTree
 from stepscope.analyses._launches import Launches, launches
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -58,7 +58,7 @@ def compute(run: Run) -> pl.DataFrame:
         external_agree=pl.col("agree").sum(),
         external_disagree=pl.col("disagree").sum(),
     )
-    share = pl.when(pl.col("work") > 0).then(1 - pl.col("placed") / pl.col("work"))
+    share = pl.when(pl.col("work") > 0).then(1 - quotient(pl.col("placed"), pl.col("work")))
     return shaped(sums.with_columns(unplaced_share=share).sort("rank"), COLUMNS)
 
 

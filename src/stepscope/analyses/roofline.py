@@ -14,7 +14,7 @@ memory, whichever takes longer at its peak. Definition: Williams, Waterman and P
 import polars as pl
 
 from stepscope.analyses._roof import limit, timed_calls
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -55,13 +55,13 @@ def compute(run: Run) -> pl.DataFrame:
     some = total > 0
     rows = rows.with_columns(
         operator="name",
-        share=pl.when(pl.col("whole") > 0).then(total / pl.col("whole")),
-        roofline=pl.when(some).then(ideal / total),
-        limit=limit(total / pl.col("calls"), pl.col("computing"), pl.col("moving")),
+        share=pl.when(pl.col("whole") > 0).then(quotient(total, pl.col("whole"))),
+        roofline=pl.when(some).then(quotient(ideal, total)),
+        limit=limit(quotient(total, pl.col("calls")), pl.col("computing"), pl.col("moving")),
         lost=(total - ideal).clip(lower_bound=0).round(),
-        speed=pl.when(some).then(flops / total * 1e9),
-        bandwidth=pl.when(some).then(moved / total),
-        intensity=pl.when(moved > 0).then(flops / moved),
+        speed=pl.when(some).then(quotient(flops, total) * 1e9),
+        bandwidth=pl.when(some).then(quotient(moved, total)),
+        intensity=pl.when(moved > 0).then(quotient(flops, moved)),
     )
     order = {"rank": False, "device": False, "lost": True, "total": True, "name": False, "input_dims": False,
              "precision": False}  # fmt: skip

@@ -10,7 +10,7 @@ taken, `lost` the difference. As `roofline` otherwise, which has the definition,
 import polars as pl
 
 from stepscope.analyses._roof import timed_calls
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -58,11 +58,11 @@ def compute(run: Run) -> pl.DataFrame:
     assert rows["total"].sum() == every["time"].sum()
     total, some = pl.col("total"), pl.col("known_time") > 0
     rows = rows.with_columns(
-        share=pl.when(total.sum().over(_DEVICE) > 0).then(total / total.sum().over(_DEVICE)),
-        known=pl.when(total > 0).then(pl.col("known_time") / total),
-        speed=pl.when(some).then(pl.col("flops") / pl.col("known_time") * 1e9),
-        bandwidth=pl.when(some).then(pl.col("bytes") / pl.col("known_time")),
-        roofline=pl.when(pl.col("roofed") > 0).then(pl.col("ideal") / pl.col("roofed")),
+        share=pl.when(total.sum().over(_DEVICE) > 0).then(quotient(total, total.sum().over(_DEVICE))),
+        known=pl.when(total > 0).then(quotient(pl.col("known_time"), total)),
+        speed=pl.when(some).then(quotient(pl.col("flops"), pl.col("known_time")) * 1e9),
+        bandwidth=pl.when(some).then(quotient(pl.col("bytes"), pl.col("known_time"))),
+        roofline=pl.when(pl.col("roofed") > 0).then(quotient(pl.col("ideal"), pl.col("roofed"))),
         lost=pl.col("lost").round(),
     )
     order = {"rank": False, "device": False, "total": True, "kind": False}

@@ -6,7 +6,7 @@ One row is a rank. Times are ns, arithmetic means over the steps that step_break
 
 import polars as pl
 
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.analyses.step_breakdown import CAUSES, step_breakdown
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -25,8 +25,12 @@ COLUMNS = (
 def compute(run: Run) -> pl.DataFrame:
     """One row per rank. Raises MissingData in a run without step markers and operators."""
     sums = step_breakdown(run).group_by("rank", maintain_order=True).agg(pl.col(_ALL).sum(), steps=pl.len())
-    means = sums.with_columns(pl.col(_ALL) / pl.col("steps"), duration=pl.sum_horizontal(_ALL) / pl.col("steps"))
-    share = {f"{name}_share": pl.when(pl.col("duration") > 0).then(pl.col(name) / pl.col("duration")) for name in _ALL}
+    steps = pl.col("steps")
+    means = sums.with_columns(quotient(pl.col(_ALL), steps), duration=quotient(pl.sum_horizontal(_ALL), steps))
+    share = {
+        f"{name}_share": pl.when(pl.col("duration") > 0).then(quotient(pl.col(name), pl.col("duration")))
+        for name in _ALL
+    }
     return shaped(means.with_columns(**share), COLUMNS)
 
 

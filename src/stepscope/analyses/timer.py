@@ -10,7 +10,7 @@ batch_cost divides by one step too few (3.3.1), which is not copied.
 
 import polars as pl
 
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.analyses.steps import steps
 from stepscope.core.run import Analysis, Run
@@ -48,7 +48,7 @@ def compute(run: Run) -> pl.DataFrame:
         ips_avg=pl.when(time_counted > 0).then(pl.col("samples").sum() * _SECOND / time_counted),
         ips_max=per_step.max(), ips_min=per_step.min(),
     )  # fmt: skip
-    ratio = pl.when(pl.col("batch_cost_avg") > 0).then(pl.col("reader_cost_avg") / pl.col("batch_cost_avg"))
+    ratio = pl.when(pl.col("batch_cost_avg") > 0).then(quotient(pl.col("reader_cost_avg"), pl.col("batch_cost_avg")))
     rows = timed.join(everything, on="rank", how="left").with_columns(
         left_out=pl.col("all") - pl.col("steps"), reader_ratio=ratio
     )

@@ -7,7 +7,7 @@ slowdown is their ratio, 1 for none. start_stop is the time that starting, stopp
 
 import polars as pl
 
-from stepscope.analyses._tables import RANK, RECORD_TRACE, shaped
+from stepscope.analyses._tables import RANK, RECORD_TRACE, quotient, shaped
 from stepscope.analyses.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
@@ -59,7 +59,7 @@ def _medians(run: Run) -> pl.DataFrame:
         steps=has("traced").sum(),
     )
     return medians.with_columns(
-        slowdown=pl.when(pl.col("untraced_step") > 0).then(pl.col("traced_step") / pl.col("untraced_step"))
+        slowdown=pl.when(pl.col("untraced_step") > 0).then(quotient(pl.col("traced_step"), pl.col("untraced_step")))
     )
 
 

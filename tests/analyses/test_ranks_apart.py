@@ -1,0 +1,59 @@
+"""Analyses of ranks give each rank the same rows, to the last bit, alone and beside others."""
+
+from functools import cache
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from stepscope.core.errors import MissingData
+from stepscope.core.plugins import Group
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import TABLES
+from stepscope.core.synth import build
+from stepscope.diagnose import RULES
+
+OF_RANKS = {name: analysis for name, analysis in Group("analyses", Analysis).load().items() if analysis.scope == "rank"}
+TIMES = {table: [column.name for column in columns if column.unit == "ns"] for table, columns in TABLES.items()}
+APART = 1000  # ranks that one example may have
+
+
+@cache
+def everything() -> dict[str, pl.DataFrame]:
+    """The examples of all rules, each with ranks of its own, in one run."""
+    runs = [build(rule.example, fixed=False) for rule in RULES.load().values()]
+    parts = {
+        table: [
+            run.tables[table].with_columns(pl.col("rank") + APART * number)
+            for number, run in enumerate(runs)
+            if table in run.tables and "rank" in run.tables[table].columns
+        ]
+        for table in TABLES
+    }
+    return {table: pl.concat(frames).sort("rank", maintain_order=True) for table, frames in parts.items() if frames}
+
+
+def of_ranks(analysis: Analysis, tables: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+    try:
+        return analysis.compute(Run(tables))
+    except MissingData:
+        return None
+
+
+@pytest.mark.parametrize("name", OF_RANKS)
+@settings(max_examples=2, derandomize=True, deadline=None)
+@given(factor=st.integers(1, 10_000))
+def test_a_rank_alone_has_the_rows_that_it_has_beside_others(name: str, factor: int) -> None:
+    tables = {table: frame.with_columns(pl.col(TIMES[table]) * factor) for table, frame in everything().items()}
+    together = of_ranks(OF_RANKS[name], tables)
+    if together is None:
+        pytest.skip("no example holds what it needs; the corpus does, in tests/store/test_ranks.py")
+    ranks = pl.concat([frame["rank"] for frame in tables.values()]).drop_nulls().unique().sort()
+    alone = [
+        of_ranks(OF_RANKS[name], {table: frame.filter(pl.col("rank") == rank) for table, frame in tables.items()})
+        for rank in ranks
+    ]
+    known = [rows for rows in alone if rows is not None]
+    assert_frame_equal(pl.concat(known), together, check_exact=True)
