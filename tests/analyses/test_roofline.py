@@ -115,6 +115,16 @@ def test_nothing_is_said_of_the_roof_of_an_unknown_device() -> None:
     assert mfu(synth.run()).select("gpu", "mfu", "coverage").rows() == [(None, None, 1.0)]
 
 
+def test_a_device_of_unknown_bandwidth_has_no_roof_but_a_share_of_its_arithmetic() -> None:
+    synth = Synth().add("devices", rank=0, device=0, name="NVIDIA H20", memory=150_000_000_000, sms=78)
+    synth.host("ProfilerStep#3", "annotation", 0, 100)
+    call(synth, "aten::mm", 10, 50)
+    assert roofline(synth.run()).select("roofline", "limit", "lost").rows() == [(None, None, None)]
+    assert mfu(synth.run()).select("gpu", "mfu").rows() == [
+        ("H20 141GB", pytest.approx(GEMM_FLOPS / 148e12 / 0.1)),
+    ]  # fmt: skip
+
+
 def test_work_of_an_operator_inside_counts_for_the_call_around_it() -> None:
     synth = Synth().add("devices", rank=0, device=0, **A100)
     call(synth, "aten::mm", 0, 2)

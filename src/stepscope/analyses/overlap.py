@@ -15,7 +15,7 @@ from stepscope.analyses._adjusted import adjusted_steps
 from stepscope.analyses._collective_calls import rank_calls
 from stepscope.analyses._device import ACCELERATOR, ACCELERATOR_COPY, device_work
 from stepscope.analyses._host import is_operator
-from stepscope.analyses._tables import RANK, RECORD_TRACE, by_rank, shaped
+from stepscope.analyses._tables import RANK, RECORD_TRACE, by_rank, quotient, shaped
 from stepscope.core.communication import COMMUNICATION_OPERATOR
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, overlap_each, spans, subtract, union
@@ -74,7 +74,7 @@ def _of_rank(steps: pl.DataFrame, communicating: Spans, computing: Spans) -> pl.
     table = steps.select("rank", "step").with_columns(pl.Series(name, times) for name, times in columns.items())
     computes = pl.col("compute") + pl.col("overlapped")
     ratios = {"overlap": pl.col("overlapped"), "compute_per_communication": computes}
-    return table.with_columns(pl.when(both > 0).then(part / both).alias(name) for name, part in ratios.items())
+    return table.with_columns(pl.when(both > 0).then(quotient(part, both)).alias(name) for name, part in ratios.items())
 
 
 def _computing(run: Run) -> dict[int, Spans]:

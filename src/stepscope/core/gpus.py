@@ -19,18 +19,20 @@ class Gpu:
     """Peaks of one product: bandwidth in bytes/s, memory in bytes, arithmetic in FLOP/s by precision.
 
     `vector` is plain arithmetic, `matrix` the dense rate of tensor or matrix cores; `match` is the regular expression
-    for the driver's name of the product.
+    for the driver's name of the product. What no source confirms is not there, and `missing` says why.
     """
 
     name: str
     architecture: str
     match: str
-    bandwidth: float
     memory: float
     vector: Mapping[str, float]
     matrix: Mapping[str, float]
     source: str
+    checked: str
+    bandwidth: float | None = None
     multiprocessors: int | None = None
+    missing: str = ""
 
 
 @cache
@@ -52,4 +54,4 @@ def gpu_named(name: str | None, *, memory: int | None = None, multiprocessors: i
         distance = min(abs(gpu.memory - memory) for gpu in found)
         found = [gpu for gpu in found if abs(gpu.memory - memory) == distance]
     exact = [gpu for gpu in found if multiprocessors is not None and gpu.multiprocessors == multiprocessors]
-    return min(exact or found, key=lambda gpu: (gpu.bandwidth, max(gpu.vector.values())), default=None)
+    return min(exact or found, key=lambda gpu: (gpu.bandwidth or 0, max(gpu.vector.values())), default=None)
