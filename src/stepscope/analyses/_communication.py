@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._host import CALLS, OPERATIONS, THREAD
+from stepscope.analyses._markers import passing
 from stepscope.core.communication import COMMUNICATION_OPERATOR, COMPUTING_OPERATOR
 from stepscope.core.intervals import Spans, spans, union
 from stepscope.core.nesting import nest
@@ -33,7 +34,7 @@ def _communicating_launches(run: Run) -> pl.DataFrame:
     communicates = pl.col("name").str.contains(COMMUNICATION_OPERATOR) & ~pl.col("name").str.contains(
         COMPUTING_OPERATOR
     )
-    names = run.optional("host", "name")["name"].unique().to_frame().filter(communicates)["name"]
+    names = passing(run.optional("host", "name")["name"], communicates)
     if names.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     is_named = pl.col("kind").is_in(OPERATIONS) & pl.col("name").is_in(names.implode())

@@ -15,6 +15,7 @@ from stepscope.analyses._call_sites import is_library, user_site
 from stepscope.analyses._covering import Stretches, covering, outwards, parents
 from stepscope.analyses._host import THREAD, HostTree, step_number
 from stepscope.analyses._modules import module_spans
+from stepscope.analyses._tables import at_rows
 from stepscope.core.run import Run
 
 __all__ = ["ACTIVITY", "host_activity"]
@@ -48,13 +49,13 @@ def host_activity(run: Run, tree: HostTree | None, asked: Stretches) -> pl.DataF
     frames = _frames(run, tree, np.unique(asked.track))
     modules = _modules(run, tree, asked)
     if frames is None:
-        return pl.DataFrame({"activity": _named(tree.frame["name"], doing), "module": modules}).hstack(
+        return pl.DataFrame({"activity": at_rows(tree.frame["name"], doing), "module": modules}).hstack(
             _recorded_sites(run, tree, inside)
         )
     frame = covering(frames.ranges, frames.parent, asked)
     deeper = (frame >= 0) & ((doing < 0) | (frames.ranges.start[frame] > ranges.start[doing]))
     activity = pl.select(
-        pl.when(pl.Series(deeper)).then(_named(frames.name, frame)).otherwise(_named(tree.frame["name"], doing))
+        pl.when(pl.Series(deeper)).then(at_rows(frames.name, frame)).otherwise(at_rows(tree.frame["name"], doing))
     ).to_series()
     told = _recorded_sites(run, tree, np.where(frame < 0, inside, -1))  # of ranks without frames
     sites = [
@@ -87,7 +88,7 @@ def _modules(run: Run, tree: HostTree, asked: Stretches) -> pl.Series:
     threads = tree.frame.select(*THREAD, "track").unique("track")
     modules = modules.join(threads, on=THREAD, how="inner", nulls_equal=True, maintain_order="left")
     ranges = _times(modules)
-    return _named(modules["module"], covering(ranges, parents(ranges), asked))
+    return at_rows(modules["module"], covering(ranges, parents(ranges), asked))
 
 
 def _user_sites(frames: _Frames, rows: Ints) -> pl.DataFrame:
@@ -96,7 +97,7 @@ def _user_sites(frames: _Frames, rows: Ints) -> pl.DataFrame:
     files = distinct.str.extract(_FRAME, 1)
     own = distinct.filter(pl.Series([file is not None and not is_library(file) for file in files], dtype=pl.Boolean))
     passes = frames.name.is_in(own.implode()).fill_null(False).to_numpy()
-    names = _named(frames.name, outwards(frames.parent, rows, passes))
+    names = at_rows(frames.name, outwards(frames.parent, rows, passes))
     parts = (names.str.extract(_FRAME, group) for group in (1, 2, 3))
     return pl.DataFrame(dict(zip(("file", "line", "function"), parts, strict=True))).cast({"line": pl.Int64})
 
@@ -106,7 +107,7 @@ def _recorded_sites(run: Run, tree: HostTree, rows: Ints) -> pl.DataFrame:
     recorded = run.optional("host", "call_stack")["call_stack"]
     stacks = recorded.gather(tree.frame["host_row"])
     stacked = (stacks.is_not_null() & (stacks != "")).fill_null(False).to_numpy()
-    stack = _named(stacks, outwards(tree.nesting.parent, rows, stacked))
+    stack = at_rows(stacks, outwards(tree.nesting.parent, rows, stacked))
     distinct = stack.drop_nulls().unique(maintain_order=True)
     sites = [user_site(frame.strip() for frame in text.split(";")) for text in distinct]
     known = pl.DataFrame(
@@ -118,10 +119,3 @@ def _recorded_sites(run: Run, tree: HostTree, rows: Ints) -> pl.DataFrame:
         }
     )
     return stack.alias("stack").to_frame().join(known, on="stack", how="left", maintain_order="left").drop("stack")
-
-
-def _named(names: pl.Series, rows: Ints) -> pl.Series:
-    """Names of rows, null for -1."""
-    if not len(names):
-        return pl.Series([None] * len(rows), dtype=pl.String)
-    return pl.select(pl.when(pl.Series(rows >= 0)).then(names.gather(np.maximum(rows, 0)))).to_series()

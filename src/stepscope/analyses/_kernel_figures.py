@@ -7,14 +7,14 @@ import polars as pl
 from stepscope.analyses._device import device_work
 from stepscope.analyses._host import HostTree, enumerated, step_number
 from stepscope.analyses._launches import launches
-from stepscope.analyses._tables import RECORD_TRACE_ON_GPU, quotient
+from stepscope.analyses._tables import RECORD_TRACE_ON_GPU, at_rows, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.kernels import name_test
 from stepscope.core.run import Run
 from stepscope.core.schema import Column
 from stepscope.core.tensor_cores import uses_tensor_cores
 
-__all__ = ["DEVICE", "FIGURES", "figures", "kernel_work", "named_rows", "owner_names", "work_names"]
+__all__ = ["DEVICE", "FIGURES", "figures", "kernel_work", "owner_names", "work_names"]
 
 DEVICE = Column("device", pl.Int32, None, "index of the device")
 FIGURES = (
@@ -77,12 +77,7 @@ def owner_names(tree: HostTree | None, rows: npt.NDArray[np.int64]) -> pl.Series
     if tree is None or tree.frame.is_empty():
         return pl.Series([None], dtype=pl.Enum([])).new_from_index(0, len(rows))
     known = tree.passing(step_number().is_null())
-    return named_rows(tree, np.where((rows >= 0) & known[rows], rows, -1))
-
-
-def named_rows(tree: HostTree, rows: npt.NDArray[np.int64]) -> pl.Series:
-    """Names of rows of the tree as an enumeration; null for -1."""
-    return tree.name.gather(pl.Series(rows).set(pl.Series(rows < 0), None))
+    return at_rows(tree.name, np.where((rows >= 0) & known[rows], rows, -1))
 
 
 def work_names(run: Run) -> pl.Series:

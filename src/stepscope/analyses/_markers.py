@@ -14,6 +14,7 @@ __all__ = [
     "is_loader",
     "is_optimizer",
     "named",
+    "passing",
     "step_markers",
     "unrecorded",
 ]
@@ -41,9 +42,14 @@ def is_backward() -> pl.Expr:
     )
 
 
+def passing(names: pl.Series, test: pl.Expr) -> pl.Series:
+    """The distinct names that pass a test of a column `name`: a regular expression costs far more than to find them."""
+    return names.unique().to_frame("name").filter(test).to_series()
+
+
 def named(names: pl.Series, test: pl.Expr) -> pl.Series:
-    """Which names pass a test of a column `name`, asked once per distinct name: a regular expression costs far more."""
-    return names.is_in(names.unique().to_frame("name").filter(test).to_series().implode())
+    """Which names pass a test of a column `name`, asked once per distinct name."""
+    return names.is_in(passing(names, test).implode())
 
 
 def step_markers(run: Run) -> pl.DataFrame:

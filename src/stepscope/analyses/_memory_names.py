@@ -12,6 +12,7 @@ from stepscope.analyses._memory import climb, memory_events, owners
 from stepscope.analyses._memory_peak import at_peak
 from stepscope.analyses._modules import module_spans
 from stepscope.analyses._source_texts import with_texts
+from stepscope.analyses._tables import at_rows
 from stepscope.core.nesting import enclosing
 from stepscope.core.run import Run
 
@@ -47,7 +48,7 @@ def modules_of_rows(run: Run, rows: pl.Series) -> pl.Series:
     found = enclosing(
         track.to_numpy(), spans["start"].to_numpy(), spans["end"].to_numpy(), asked.to_numpy(), time, time
     )
-    return _named(spans["module"], found)
+    return at_rows(spans["module"], found)
 
 
 def sites_at_peak(run: Run) -> tuple[CallSite, ...]:
@@ -87,9 +88,4 @@ def _allocating_operators(run: Run) -> pl.Series:
     row = np.where(row >= 0, row, found.operator)
     said = found.among(~pl.col("kind").is_in(CALLS) & ~pl.col("name").str.contains(_STEP)) & ~found.operators
     marked = climb(parent, found.around, said)
-    return _named(found.tree.frame["name"], np.where(row >= 0, row, marked))
-
-
-def _named(names: pl.Series, rows: Ints) -> pl.Series:
-    found = names.gather(np.maximum(rows, 0))
-    return pl.select(pl.when(pl.Series(rows >= 0)).then(found)).to_series()
+    return at_rows(found.tree.frame["name"], np.where(row >= 0, row, marked))

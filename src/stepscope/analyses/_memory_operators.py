@@ -7,7 +7,7 @@ import polars as pl
 from stepscope.analyses._markers import step_markers
 from stepscope.analyses._memory import memory_events, owners
 from stepscope.analyses._memory_phases import event_phases
-from stepscope.analyses._tables import RECORD_TRACE
+from stepscope.analyses._tables import RECORD_TRACE, at_rows
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.schema import Column
@@ -30,16 +30,18 @@ def by_operator(run: Run, *more: str) -> pl.DataFrame:
     """Sizes per device, operator and the columns `more` (step): key, rank, `more`, name, calls and those of SIZES.
 
     An event belongs to the innermost operator at its time on its thread; name is null where there is none. Operators
-    inside one of their own name count once in its totals. Raises MissingData without memory events or operators.
+    inside one of their own name count once in its totals. Ranks without operators are left out. Raises MissingData
+    without memory events or operators.
     """
-    events = memory_events(run).select("key", "row", "bytes")
-    found = owners(run)
-    if found.tree is None or not found.tree.frame["kind"].eq("operator").any():
+    events, found = memory_events(run), owners(run)
+    operators = None if found.tree is None else found.tree.frame.filter(pl.col("kind") == "operator")["rank"].unique()
+    if found.tree is None or operators is None or not events["rank"].is_in(operators.implode()).any():
         raise MissingData("operators", how=RECORD_TRACE)
-    events = events.with_columns(event_phases(run).of_event.select("step"))
-    frame = found.tree.frame
-    own = _sizes(_named(events, frame["name"], found.operator), more, "self")
+    recorded = events["rank"].is_in(operators.implode())
+    events = events.select("key", "row", "bytes").with_columns(event_phases(run).of_event.select("step"))
     total = _sizes(_around(events, run), more, "total")
+    events = events.with_columns(name=at_rows(found.tree.frame["name"], found.operator)).filter(recorded)
+    own = _sizes(events, more, "self")
     rows = own.join(total, on=("key", *more, "name"), how="full", coalesce=True, nulls_equal=True)
     sizes = [column.name for column in SIZES]
     # What no operator did has no parts inside.
@@ -53,11 +55,6 @@ def by_operator(run: Run, *more: str) -> pl.DataFrame:
     changes = rows.group_by("key").agg(pl.col("increase_self").sum()).sort("key")
     assert changes["increase_self"].equals(events.group_by("key").agg(pl.col("bytes").sum()).sort("key")["bytes"])
     return rows
-
-
-def _named(events: pl.DataFrame, names: pl.Series, rows: Ints) -> pl.DataFrame:
-    name = names.gather(np.maximum(rows, 0))
-    return events.with_columns(name=pl.select(pl.when(pl.Series(rows >= 0)).then(name)).to_series())
 
 
 def _around(events: pl.DataFrame, run: Run) -> pl.DataFrame:

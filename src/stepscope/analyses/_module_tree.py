@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stepscope.analyses._tables import at_rows
 from stepscope.core.nesting import Nesting
 
 __all__ = ["Nodes", "node_tree"]
@@ -29,8 +30,7 @@ class Nodes:
 
     def path_of(self, rows: Ints) -> pl.Series:
         """Paths of nodes, null for -1."""
-        paths = self.frame["module"].gather(np.maximum(rows, 0))
-        return pl.select(pl.when(pl.Series(rows >= 0)).then(paths)).to_series()
+        return at_rows(self.frame["module"], rows)
 
 
 def node_tree(calls: pl.DataFrame, nested: Nesting, again: Bools) -> tuple[Ints, Nodes]:

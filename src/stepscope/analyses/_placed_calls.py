@@ -9,7 +9,7 @@ from stepscope.analyses._host import CALLS, HostTree, host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import step_markers
 from stepscope.analyses._source_texts import with_texts
-from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank
+from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, spans, union
 from stepscope.core.run import Run
@@ -88,7 +88,7 @@ def by_place(run: Run, tree: HostTree, calls: pl.DataFrame, *more: pl.Expr, **na
         pl.col("function", "text", "stack").first(), *more, calls=pl.len(), total=pl.col("blocked").sum(), **named
     )
     traced = step_markers(run).group_by("rank").agg(traced=pl.len())
-    return found.join(traced, on="rank", how="left").with_columns(per_step=pl.col("total") / pl.col("traced"))
+    return found.join(traced, on="rank", how="left").with_columns(per_step=quotient(pl.col("total"), pl.col("traced")))
 
 
 def busy_of(run: Run) -> dict[int, Spans]:

@@ -2,16 +2,33 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stepscope.core.schema import Column, polars_schema
 
-__all__ = ["RANK", "RECORD_STEPS", "RECORD_TRACE", "RECORD_TRACE_ON_GPU", "by_rank", "quotient", "shaped", "table"]
+__all__ = [
+    "RANK",
+    "RECORD_STEPS",
+    "RECORD_TRACE",
+    "RECORD_TRACE_ON_GPU",
+    "at_rows",
+    "by_rank",
+    "quotient",
+    "shaped",
+    "table",
+]
 
 RANK = Column("rank", pl.Int32, None, "rank of the process")
 RECORD_STEPS = "run it with `stepscope run -- COMMAND`"
 RECORD_TRACE = "record a traced window: `stepscope run --trace 10:13 -- COMMAND`"
 RECORD_TRACE_ON_GPU = f"{RECORD_TRACE}, on a machine where the job uses a GPU"
+
+
+def at_rows(values: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
+    """The values of rows, null for -1."""
+    return values.gather(pl.Series(rows).set(pl.Series(rows < 0), None))
 
 
 def by_rank(frame: pl.DataFrame) -> dict[int, pl.DataFrame]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.analyses._device import device_work
 from stepscope.analyses._launches import Launches, launches
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, at_rows, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -37,8 +37,7 @@ def _indices(found: Launches, rows: np.typing.NDArray[np.int64]) -> pl.Series:
     """`host.index` of rows of the host tree, null for -1."""
     if found.tree is None:
         return pl.Series([None] * len(rows), dtype=pl.Int64)
-    index = found.tree.frame["index"].gather(np.maximum(rows, 0))
-    return pl.select(pl.when(pl.Series(rows >= 0)).then(index)).to_series()
+    return at_rows(found.tree.frame["index"], rows)
 
 
 ANALYSIS = attribution = Analysis(compute=compute, columns=COLUMNS, scope="rank")

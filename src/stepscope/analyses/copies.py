@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.analyses._copies import KINDS, copy_events
 from stepscope.analyses._device import device_work
-from stepscope.analyses._tables import RANK, table
+from stepscope.analyses._tables import RANK, quotient, table
 from stepscope.core.intervals import Spans, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -61,7 +61,7 @@ def _together(copies: pl.DataFrame) -> float | None:
     known = copies.filter((pl.col("bytes") > 0) & pl.col("bandwidth").is_not_null())
     if known.is_empty():
         return None
-    sums = known.select(pl.col("bytes").sum(), time=(pl.col("bytes") / pl.col("bandwidth")).sum())
+    sums = known.select(pl.col("bytes").sum(), time=quotient(pl.col("bytes"), pl.col("bandwidth")).sum())
     return float(sums["bytes"][0] / sums["time"][0])
 
 

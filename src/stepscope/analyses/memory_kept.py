@@ -15,7 +15,7 @@ from stepscope.analyses._markers import step_markers
 from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, memory_events, named_device
 from stepscope.analyses._memory_lives import lives
 from stepscope.analyses._memory_names import allocating_operators, sites_of
-from stepscope.analyses._tables import shaped
+from stepscope.analyses._tables import quotient, shaped
 from stepscope.analyses.allocations import WITH_ADDRESSES
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
@@ -63,7 +63,7 @@ def compute(run: Run) -> pl.DataFrame:
     rows = kept.group_by(_GROUP, maintain_order=True).agg(
         pl.col(*DEVICE, "watched").first(), pl.col("bytes").sum(), blocks=pl.len(), steps=pl.col("step").n_unique()
     )
-    rows = rows.with_columns(named_device(), per_step=pl.col("bytes") / pl.col("watched"))
+    rows = rows.with_columns(named_device(), per_step=quotient(pl.col("bytes"), pl.col("watched")))
     return shaped(rows.sort("key", "steps", "bytes", descending=[False, True, True], maintain_order=True), COLUMNS)
 
 

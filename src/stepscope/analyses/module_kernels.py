@@ -6,13 +6,12 @@ its device_self in `modules` exactly; a row without a module is what no module s
 tree, the pass and device time, longest first.
 """
 
-import numpy as np
 import polars as pl
 
 from stepscope.analyses._launches import launches
 from stepscope.analyses._module_sums import KEY, in_tree, module_work
 from stepscope.analyses._modules import modules_of
-from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, shaped
+from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, at_rows, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -62,8 +61,7 @@ def _operators(run: Run) -> pl.Series:
     around = found.operator.copy()
     while (outward := (around >= 0) & ~is_operator[around]).any():
         around[outward] = found.tree.nesting.parent[around[outward]]
-    names = found.tree.frame["name"].gather(np.maximum(around, 0))
-    return pl.select(pl.when(pl.Series(around >= 0)).then(names)).to_series()
+    return at_rows(found.tree.frame["name"], around)
 
 
 ANALYSIS = module_kernels = Analysis(compute=compute, columns=COLUMNS, scope="rank")

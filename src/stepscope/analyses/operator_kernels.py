@@ -15,9 +15,9 @@ import polars as pl
 
 from stepscope.analyses._device import ACCELERATOR
 from stepscope.analyses._host import CALLS, HostTree, enumerated, host_tree
-from stepscope.analyses._kernel_figures import named_rows, owner_names
+from stepscope.analyses._kernel_figures import owner_names
 from stepscope.analyses._launches import Launches, launches, launches_of
-from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, quotient, shaped
+from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, at_rows, quotient, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -92,7 +92,7 @@ def _of_device(found: Launches) -> pl.DataFrame:
     """One row per device work."""
     launch: pl.Series | pl.Expr = pl.lit(None, dtype=pl.String)
     if found.tree is not None:
-        launch = named_rows(found.tree, found.call)
+        launch = at_rows(found.tree.name, found.call)
     return found.work.select(
         "rank", kind=enumerated(found.work["kind"]), name=enumerated(found.work["name"]), launch=launch,
         operator=owner_names(found.tree, found.operator),
@@ -108,7 +108,7 @@ def _of_host(tree: HostTree, found: Launches | None) -> pl.DataFrame:
     rows = tree.frame["kind"].is_in(CALLS).arg_true().to_numpy().astype(np.int64)
     calls = tree.frame.select("rank", "kind", duration=pl.col("end") - pl.col("start"))[rows]
     return calls.with_columns(
-        enumerated(calls["kind"]), name=named_rows(tree, rows), operator=owner_names(tree, tree.owner[rows]),
+        enumerated(calls["kind"]), name=at_rows(tree.name, rows), operator=owner_names(tree, tree.owner[rows]),
         launch=pl.lit(None, dtype=pl.String), started=pl.Series(started[rows]),
     )  # fmt: skip
 
