@@ -23,17 +23,24 @@ from stepscope.core.communication import (
         ("ncclBroadcastRingLLKernel_copy_i8(ncclColl)", "NCCL and RCCL", None),
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "NCCL and RCCL", None),
         ("ncclSymDevKernel_AllReduce_RSxLD_AGxST_sum_bf16(ncclSymDevArgs)", "NCCL and RCCL", None),
+        ("ncclSymkDevKernel_AllReduce_RSxLDMC_AGxSTMC_sum_bf16(ncclSymkDevWorkArgs4K)", "NCCL and RCCL", None),
+        ("ncclGenkDevKernel_ReduceScatter_Ring_LL128_sum_f8e4m3(ncclGenkDevWorkArgs4K)", "NCCL and RCCL", None),
+        ("c10d::nccl_extension::lsa_put_signal_kernel(void**, void**, int)", "NCCL and RCCL", None),
+        ("mscclKernel_Sum_hip_bfloat16_Simple_false", "MSCCL of RCCL, and MSCCL++", None),
+        ("void mscclpp::executionKernel<__half, mscclpp::LL16Packet, false>(int)", "MSCCL of RCCL, and MSCCL++", None),
         ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "NCCL and RCCL", None),
         ("void RCCL_kernel", "NCCL and RCCL", None),
         ("void deep_ep::intranode::notify_dispatch<8>(int const*, int*, int const*, int*)", "DeepEP", "dispatch"),
         ("void deep_ep::internode_ll::dispatch<(bool)0, (bool)0, (int)7168>(void *)", "DeepEP", "dispatch"),
         ("void deep_ep::intranode::cached_notify_combine<8>(void**, int*, int)", "DeepEP", "combine"),
         ("_ZN7deep_ep9intranode8dispatchILi8ELi768EEEvP4int4", "DeepEP", "dispatch"),
+        ("void deep_ep::internode_ll::dispatch_opt1_hidden6144<1, false, 1>(void*)", "DeepEP", "dispatch"),
         ("void ep::internode::combine<4, __nv_bfloat16>(int4*)", "DeepEP", "combine"),
         ("deep_ep::intranode::barrier(int**, int)", "DeepEP", "barrier"),
         ("EpDispatchIntraNodeKernel_bf16", "MoRI-EP", "dispatch"),
         ("moeA2ACombineKernel", "pplx-kernels, TensorRT-LLM", "combine"),
         ("void exchangeSplitAndOffset_2d<false>(long*, long*, int)", "NVSHMEM in torch", "all_to_allv"),
+        ("c10d::nvshmem_extension::allToAllV_2d(void*, void*, long*, long*)", "NVSHMEM in torch", "all_to_allv"),
         ("nvshmemi_barrier_kernel", "NVSHMEM and rocSHMEM", None),
         (
             "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
@@ -61,6 +68,11 @@ from stepscope.core.communication import (
             "all_reduce",
         ),
         (
+            "void tensorrt_llm::kernels::lowPrecisionTwoShotAllReduceKernel<__nv_bfloat16, 8>(Params)",
+            "TensorRT-LLM, FlashInfer, AITER and symmetric memory of torch",
+            "all_reduce",
+        ),
+        (
             "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(int)1, __nv_bfloat16>",
             "TensorRT-LLM, FlashInfer, AITER and symmetric memory of torch",
             "all_reduce",
@@ -76,6 +88,7 @@ from stepscope.core.communication import (
             None,
         ),
         ("c10d::symmetric_memory::barrier_kernel(unsigned int**, int)", "symmetric memory of torch", None),
+        ("c10d::symmetric_memory::put_signal_kernel(unsigned int**, int)", "symmetric memory of torch", None),
         (
             "void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop<8>(int)",
             "Userbuffers of Transformer Engine",
@@ -107,6 +120,7 @@ def test_kernels_that_communicate(kernel: str, library: str, collective: str | N
         "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x48x256",
         "rocprim::detail::trampoline_kernel<reduce_config>",
         "Memcpy PtoP (Device -> Device)",
+        "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_",
     ],
 )
 def test_kernels_that_do_not(kernel: str) -> None:
