@@ -41,6 +41,7 @@ def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
     Polars knows of some columns that they hold one value only, such as what a table of one row was joined to; by those
     it multiplies with the inverse instead, which can differ in the last bit. One more row makes them ordinary columns.
+    Not for the inside of an aggregation, where a sum is one value and not a row.
     """
     return (part.extend_constant(None, 1) / whole.extend_constant(None, 1)).head(pl.len())
 
