@@ -1,5 +1,6 @@
 """Analyses of ranks give each rank the same rows, to the last bit, alone and beside others."""
 
+import random
 from functools import cache
 
 import polars as pl
@@ -10,7 +11,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
-from stepscope.core.synth import build
+from stepscope.core.synth import Synth, build
 from stepscope.diagnose import RULES
 
 OF_RANKS = {name: analysis for name, analysis in Group("analyses", Analysis).load().items() if analysis.scope == "rank"}
@@ -19,10 +20,27 @@ APART = 1000  # ranks that one example may have
 FACTOR = 7919  # a prime, so that quotients of times do not come out even
 
 
+def uneven() -> Run:
+    """Three ranks with one kernel each, of other durations at each of its forty launches, from recorded shapes."""
+    draw, synth = random.Random(7), Synth()
+    shapes = {"input_dims": "[[64,64],[64,64]]", "input_types": '["float","float"]'}
+    for rank in range(3):
+        synth.add("devices", rank=rank, device=0, name="NVIDIA A100-SXM4-40GB", memory=42_505_273_344, sms=108)
+        for launch in range(40):
+            at = 4.0 * launch
+            if launch % 10 == 0:
+                synth.host(f"ProfilerStep#{launch // 10}", "annotation", at, at + 40, rank=rank)
+            synth.host("aten::mm", "operator", at, at + 0.2, rank=rank, **shapes)
+            synth.host("cudaLaunchKernel", "runtime", at + 0.01, at + 0.05, correlation=launch + 1, rank=rank)
+            end, blocks = at + 0.2 + 3 * draw.random(), draw.random()
+            synth.kernel(at + 0.1, end, correlation=launch + 1, rank=rank, blocks_per_sm=blocks)
+    return synth.run()
+
+
 @cache
 def everything() -> dict[str, pl.DataFrame]:
-    """The examples of all rules, each with ranks of its own, in one run; its times are no round numbers."""
-    runs = [build(rule.example, fixed=False) for rule in RULES.load().values()]
+    """The examples of all rules and `uneven`, each with ranks of its own, in one run; times are no round numbers."""
+    runs = [*(build(rule.example, fixed=False) for rule in RULES.load().values()), uneven()]
     parts = {
         table: [
             run.tables[table].with_columns(pl.col("rank") + APART * number, pl.col(TIMES[table]) * FACTOR)

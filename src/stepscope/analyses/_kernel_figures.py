@@ -90,7 +90,11 @@ def _work_names(run: Run) -> pl.Series:
 
 
 def _weighted(column: str) -> pl.Expr:
-    """Mean of a column weighted by duration; the plain mean when all durations are 0."""
+    """Mean of a column weighted by duration; the plain mean when all durations are 0.
+
+    Sums of floating point are taken in order: `sum` takes them in another one where other ranks know nothing.
+    """
     known = pl.col(column).filter(pl.col(column).is_not_null())
     weight = pl.col("duration").filter(pl.col(column).is_not_null())
-    return pl.when(weight.sum() > 0).then((known * weight).sum() / weight.sum()).otherwise(known.mean())
+    weighted, plain = (values.cum_sum().last() for values in (known * weight, known))
+    return pl.when(weight.sum() > 0).then(weighted / weight.sum()).otherwise(plain / known.len())

@@ -51,7 +51,7 @@ class Timed:
     `calls`: rank, device (null: the host), row, name, input_dims, kind, precision (tf32 where kernels of float32 use
     tensor cores), flops, bytes, at (start), time (ns), gpu and architecture (null: not in the data of peaks), peak
     (FLOP/s), memory_speed (bytes/s), ideal (ns, null where anything that it needs is unknown).
-    `unknown`: rank, device, at, time of work of no operator with a formula.
+    `unknown`: rank, device, at, time of work of no operator with a formula, in ranks with recorded shapes.
     """
 
     calls: pl.DataFrame
@@ -81,7 +81,8 @@ def _timed_calls(run: Run) -> Timed:
     described = work.select("name", "input_dims", "kind", "precision", "flops", "bytes")
     calls = times.hstack(described[np.searchsorted(work["row"].to_numpy(), times["row"].to_numpy())])
     calls = calls.with_columns(precision=_precision())
-    unknown = on_device.filter(pl.col("row") < 0).select("rank", "device", "at", "time")
+    with_shapes = pl.col("rank").is_in(work["rank"].unique().implode())
+    unknown = on_device.filter(with_shapes & (pl.col("row") < 0)).select("rank", "device", "at", "time")
     if calls.is_empty() and unknown.is_empty():
         raise MissingData("device work beside recorded shapes", how=RECORD_TRACE_ON_GPU)
     return Timed(_with_roofs(run, calls), unknown)
