@@ -3,10 +3,8 @@
 HTA leaves the last of several steps out, as test_golden_hta.py says.
 """
 
-import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -16,22 +14,13 @@ from hypothesis import strategies as st
 from stepscope.analyses._device import device_work
 from stepscope.analyses.device_overlap import device_overlap
 from stepscope.analyses.device_time import device_time
-from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.store import open_run
 
+from .hta import ALL, TWO_RANKS, as_hta_keeps_it, golden_of, trace_of
+
 US = 1000
 KINDS = {"COMPUTATION": "compute", "COMMUNICATION": "communication", "MEMORY": "memory"}
-TRACES = {
-    "hta/sampled_2ranks": ("sampled_rank-0.json.gz", "sampled_rank-1.json.gz"),
-    "hta/trace_diff/control": ("",),
-    "hta/with_gpu_user_annotation/step_based_trace_2543932": ("",),
-    "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace": ("",),
-    "hta/critical_path/cuda_event_sync/event_sync_trace": ("",),
-    "kineto/resnet50_num_workers_0/worker0.1623143089861.pt.trace": ("",),
-    "kineto/resnet50_num_workers_4/worker0.1623212756351.pt.trace": ("",),
-    "param/linear_kineto": ("",),
-}
 
 
 def test_every_combination_by_hand() -> None:
@@ -62,13 +51,11 @@ def test_each_instant_is_in_one_combination(work: list[tuple[str, int, int]]) ->
     assert found == dict(Counter(instants))
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", ALL)
 def test_overlapping_kinds_are_htas(corpus: Path, name: str) -> None:
-    golden = json.loads((corpus / "golden" / "hta" / f"{name}.json").read_text())
-    runs = [without_last_step(open_run(trace_of(corpus, name, file)), golden) for file in TRACES[name]]
-    found = pl.concat([device_overlap(run) for run in runs]).group_by("kinds").agg(pl.col("duration").sum())
-    times = dict(found.iter_rows())
-    for row in golden["gpu_time_by_kernel_type"]["rows"]:
+    run = as_hta_keeps_it(open_run(trace_of(corpus, name)))
+    times = dict(device_overlap(run).group_by("kinds").agg(pl.col("duration").sum()).iter_rows())
+    for row in golden_of(corpus, name)["gpu_time_by_kernel_type"]["rows"]:
         kinds = {KINDS[kind] for kind in row["kernel_type"].split(" overlapping ")}
         (own,) = [kind for kind in times if set(kind.split("+")) == kinds]
         assert times.pop(own) == row["sum_us"] * US, row
@@ -76,31 +63,16 @@ def test_overlapping_kinds_are_htas(corpus: Path, name: str) -> None:
     assert not any(times.values())
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", ALL)
 def test_every_kernel_has_htas_kind(corpus: Path, name: str) -> None:
-    golden = json.loads((corpus / "golden" / "hta" / f"{name}.json").read_text())
-    runs = [open_run(trace_of(corpus, name, file)) for file in TRACES[name]]
-    work = pl.concat([device_work(run, "name").select("name", "role") for run in runs]).unique()
+    work = device_work(open_run(trace_of(corpus, name)), "name").select("name", "role").unique()
     roles = dict(work.iter_rows())
-    rows = [row for row in golden["gpu_time_by_kernel_name"] if row["kernel_type"] in KINDS]
+    rows = [row for row in golden_of(corpus, name)["gpu_time_by_kernel_name"] if row["kernel_type"] in KINDS]
     assert {row["name"]: roles[row["name"]] for row in rows} == {row["name"]: KINDS[row["kernel_type"]] for row in rows}
 
 
-def trace_of(corpus: Path, name: str, file: str) -> Path:
-    return corpus / "traces" / name / file if file else corpus / "traces" / f"{name}.json.gz"
-
-
-def without_last_step(run: Run, golden: dict[str, Any]) -> Run:
-    host, device = run.optional("host"), run.optional("device")
-    steps = host.filter(pl.col("name").str.starts_with("ProfilerStep#"))
-    if golden["window"] == "whole trace" or steps.height < 2:
-        return run
-    kept = host.filter(pl.col("start") < steps["start"].max())
-    return Run({"host": kept, "device": device.join(kept, on="correlation", how="semi")})
-
-
 def test_the_parts_are_those_of_device_time(corpus: Path) -> None:
-    run = open_run(corpus / "traces" / "hta" / "sampled_2ranks")
+    run = open_run(trace_of(corpus, TWO_RANKS))
     exposed = device_overlap(run).filter(pl.col("kinds").is_in(["communication", "communication+memory"]))
     assert exposed.group_by("rank", maintain_order=True).agg(pl.col("duration").sum())["duration"].to_list() == (
         device_time(run)["exposed_communication"].to_list()

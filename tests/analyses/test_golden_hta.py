@@ -13,17 +13,12 @@ from stepscope.analyses.device_time import device_time
 from stepscope.core.run import Run
 from stepscope.store import open_run
 
-from .hta import as_hta_keeps_it, golden_of, ranks_of
+from .hta import CONTROL, STEP_BASED, as_hta_keeps_it, golden_of, ranks_of
 
 US = 1000
-SLOW = (
-    "kineto/resnet50_num_workers_0/worker0.1623143089861.pt.trace",
-    "kineto/resnet50_num_workers_4/worker0.1623212756351.pt.trace",
-    "param/linear_kineto",
-)
 
 
-@ranks_of("hta/trace_diff/control", "hta/with_gpu_user_annotation/step_based_trace_2543932", slow=SLOW)
+@ranks_of(CONTROL, STEP_BASED)
 def test_one_rank(corpus: Path, name: str, trace: str, rank: int) -> None:
     compare(open_run(corpus / "traces" / trace), golden_of(corpus, name), rank)
 

@@ -23,17 +23,9 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.store import open_run
 
+from .hta import CONTROL, SMALL, STEP_BASED, as_hta_keeps_it, golden_of, ranks_of, trace_of
+
 US = 1000
-SLOW = pytest.mark.slow
-HTA = (
-    "hta/trace_diff/control",
-    "hta/with_gpu_user_annotation/step_based_trace_2543932",
-    "hta/critical_path/cuda_event_sync/event_sync_trace",
-    "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace",
-    pytest.param("kineto/resnet50_num_workers_0/worker0.1623143089861.pt.trace", marks=SLOW),
-    pytest.param("kineto/resnet50_num_workers_4/worker0.1623212756351.pt.trace", marks=SLOW),
-    pytest.param("param/linear_kineto", marks=SLOW),
-)
 
 
 def test_gaps_are_the_exact_idle_time(corpus: Path, golden_trace: str) -> None:
@@ -52,16 +44,9 @@ def test_gaps_are_the_exact_idle_time(corpus: Path, golden_trace: str) -> None:
     assert (gaps.select(pl.sum_horizontal(CAUSES)).to_series() == gaps["duration"]).all()
 
 
-@pytest.mark.parametrize("name", HTA)
-def test_streams_and_launches_of_one_rank(corpus: Path, name: str) -> None:
-    golden = json.loads((corpus / "golden" / "hta" / f"{name}.json").read_text())
-    compare(open_run(corpus / "traces" / f"{name}.json.gz"), golden, 0)
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_streams_and_launches_of_two_ranks(corpus: Path, rank: int) -> None:
-    golden = json.loads((corpus / "golden/hta/hta/sampled_2ranks.json").read_text())
-    compare(open_run(corpus / f"traces/hta/sampled_2ranks/sampled_rank-{rank}.json.gz"), golden, rank)
+@ranks_of(*SMALL)
+def test_streams_and_launches_of_one_rank(corpus: Path, name: str, trace: str, rank: int) -> None:
+    compare(open_run(corpus / "traces" / trace), golden_of(corpus, name), rank)
 
 
 def compare(run: Run, golden: dict[str, Any], rank: int) -> None:
@@ -83,19 +68,9 @@ def compare(run: Run, golden: dict[str, Any], rank: int) -> None:
     assert delay / US == pytest.approx(expected["launch_delay_mean_us"])
 
 
-def as_hta_keeps_it(run: Run) -> Run:
-    """Without the last of several steps, as HTA drops it."""
-    host, device = run.optional("host"), run.optional("device")
-    steps = host.filter(pl.col("name").str.starts_with("ProfilerStep#"))
-    if steps.height < 2:
-        return run
-    kept = host.filter(pl.col("start") < steps["start"].max())
-    return Run({"host": kept, "device": device.join(kept, on="correlation", how="semi")})
-
-
 def test_queues_copies_and_sequences_are_those_of_hta(corpus: Path) -> None:
     """What HTA 0.6.1 gives for this trace; of aten::linear the sequences of which it finds all calls."""
-    run = as_hta_keeps_it(open_run(corpus / "traces/hta/trace_diff/control.json.gz"))
+    run = as_hta_keeps_it(open_run(trace_of(corpus, CONTROL)))
     changes = queue_length(run).group_by("stream").agg(pl.len(), pl.col("length").max())
     assert sorted(changes.iter_rows()) == [("20", 466, 10), ("21", 100, 2), ("22", 240, 22), ("7", 14326, 287)]
     most = copy_bandwidth(run).group_by("copy").agg(pl.col("bandwidth").max())
@@ -113,7 +88,7 @@ def test_queues_copies_and_sequences_are_those_of_hta(corpus: Path) -> None:
 
 def test_delays_of_operators_are_those_of_hta(corpus: Path) -> None:
     """What HTA 0.6.1 gives: calls, delay to the launch and from there to the kernel in µs; it leaves copies out."""
-    run = open_run(corpus / "traces/hta/with_gpu_user_annotation/step_based_trace_2543932.json.gz")
+    run = open_run(trace_of(corpus, STEP_BASED))
     rows = operator_delays(run).filter(pl.col("operator") != "aten::copy_")
     found = [
         (row["operator"], row["calls"], row["launch_delay"] / US, row["start_delay"] / US)

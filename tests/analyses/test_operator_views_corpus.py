@@ -18,6 +18,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.store import open_run
 
+from .hta import ALL, as_hta_keeps_it, golden_of, trace_of
+
 Golden = dict[str, Any]
 Launch = tuple[object, ...]
 US = 1000
@@ -210,50 +212,23 @@ def test_the_work_of_an_mtia_and_its_operators(corpus: Path) -> None:
     )  # fmt: skip
 
 
-HTA = (
-    "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace",
-    "hta/critical_path/cuda_event_sync/event_sync_trace",
-    "hta/sampled_2ranks",
-    "hta/trace_diff/control",
-    "hta/with_gpu_user_annotation/step_based_trace_2543932",
-    "kineto/resnet50_num_workers_0/worker0.1623143089861.pt.trace",
-    "kineto/resnet50_num_workers_4/worker0.1623212756351.pt.trace",
-    "param/linear_kineto",
-)
-
-
-@pytest.mark.parametrize("name", HTA)
+@pytest.mark.parametrize("name", ALL)
 def test_htas_kernels_by_name(corpus: Path, name: str) -> None:
     """Counts, sums, maxima and minima of the largest kernels and copies, in the part of the trace that HTA keeps."""
-    golden = json.loads((corpus / "golden" / "hta" / f"{name}.json").read_text())
-    folder = corpus / "traces" / name
-    run = _as_hta_keeps_it(open_run(folder if folder.is_dir() else _trace(corpus, name)))
+    run = as_hta_keeps_it(open_run(trace_of(corpus, name)))
     below = operator_kernels(run).filter(pl.col("kind").is_in(ON_DEVICE))
     sums = below.group_by("rank", "name").agg(pl.col("calls", "total").sum())
     extremes = kernels(run).group_by("rank", "name").agg(pl.col("max").max(), pl.col("min").min())
     rows = sums.join(extremes, on=("rank", "name"), how="left")
     lone = rows["rank"][0] if rows["rank"].n_unique() == 1 else None  # HTA calls a lone rank 0
     found = {(row["rank"], row["name"]): row for row in rows.iter_rows(named=True)}
-    for expected in golden["gpu_time_by_kernel_name"]:
+    for expected in golden_of(corpus, name)["gpu_time_by_kernel_name"]:
         row = found[expected["rank"] if lone is None else lone, expected["name"]]
         assert row["calls"] == expected["count"]
         assert row["total"] / US == pytest.approx(expected["sum_us"], abs=1)
         for key in ("max", "min"):
             if row[key] is not None and f"{key}_us" in expected:
                 assert row[key] / US == pytest.approx(expected[f"{key}_us"], abs=1)
-
-
-def _as_hta_keeps_it(run: Run) -> Run:
-    """Without what was launched in the last of several steps."""
-    host = run.optional("host")
-    steps = host.filter(pl.col("name").str.starts_with("ProfilerStep#")).group_by("rank")
-    last = steps.agg(last=pl.col("start").max(), several=pl.col("start").n_unique() > 1).filter("several")
-    calls = host.filter(pl.col("kind").is_in(["runtime", "driver"])).join(last, on="rank")
-    early = calls.filter(pl.col("start") < pl.col("last")).select("rank", "correlation").unique()
-    device = run.optional("device")
-    kept = device.join(early, on=("rank", "correlation"), how="semi")
-    whole = device.filter(~pl.col("rank").is_in(last["rank"].implode()))
-    return Run({**run.tables, "device": pl.concat([whole, kept])})
 
 
 IN_16_BITS = (
