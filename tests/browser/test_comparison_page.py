@@ -1,11 +1,9 @@
 """The page of a comparison in a real browser: two bars of one scale, nothing wider than a telephone."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from stepscope.compare.comparison import compare
 from stepscope.compare.page import page_of
@@ -13,18 +11,7 @@ from stepscope.compare.side import measure
 from stepscope.core.synth import Synth
 from stepscope.render.html import page_html
 
-CHROMIUM = os.environ.get("STEPSCOPE_CHROMIUM", "/usr/bin/chromium")
 WIDE, TELEPHONE = 1280, 420
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"no browser at {CHROMIUM}: apt-get install chromium, or set STEPSCOPE_CHROMIUM")
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 def run(step: int, wait: int) -> Synth:

@@ -1,12 +1,10 @@
 """The HTML report in a real browser: from disk, without a network, light and dark, narrow and wide, and on paper."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from stepscope.cli._assemble import assemble
 from stepscope.core.finding import Advice, Finding, Place, Rule
@@ -16,18 +14,7 @@ from stepscope.core.synth import Synth
 from stepscope.render.document import Part, Report, RunFacts
 from stepscope.render.html import report_html
 
-CHROMIUM = os.environ.get("STEPSCOPE_CHROMIUM", "/usr/bin/chromium")
 WIDE, TELEPHONE, NARROW = 1280, 420, 360
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"no browser at {CHROMIUM}: apt-get install chromium, or set STEPSCOPE_CHROMIUM")
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
