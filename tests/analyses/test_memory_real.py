@@ -16,6 +16,8 @@ from stepscope.analyses.memory_peaks import memory_peaks
 from stepscope.core.run import Run
 from stepscope.store import open_run
 
+from ..command import printed
+
 pytestmark = pytest.mark.slow
 
 LAYERS = ((256, 512), (512, 512), (512, 10))
@@ -98,7 +100,7 @@ def test_a_recorded_run_has_the_views(tmp_path: Path) -> None:
     script = TRAIN.replace("STEPS", "30").replace("AFTER", "pass") + "train(False)\n"
     (tmp_path / "train.py").write_text(script)
     words = ("run", "--trace", "12:16", "--with", "memory,stacks", "--out", "r", "--", sys.executable, "train.py")
-    subprocess.run([sys.executable, "-m", "stepscope", *words], cwd=tmp_path, check=True, timeout=300)
+    printed(*words, cwd=tmp_path)
     run = open_run(tmp_path / "r")
     (peak,) = memory_peaks(run).iter_rows(named=True)
     assert peak["device_type"] == "CPU"
@@ -106,9 +108,6 @@ def test_a_recorded_run_has_the_views(tmp_path: Path) -> None:
     assert peak["growth"] == 0, "nothing that stepscope does keeps a tensor alive, or frees one unseen"
     held = dict(memory_at_peak(run).group_by("category").agg(pl.col("bytes").sum()).rows())
     assert held["gradient"] == PARAMETERS
-    report = subprocess.run(
-        [sys.executable, "-m", "stepscope", "report", "r", "--format", "json"],
-        cwd=tmp_path, check=True, capture_output=True, timeout=300,
-    )  # fmt: skip
-    titles = {section["title"] for section in json.loads(report.stdout)["sections"]}
+    report = json.loads(printed("report", "r", "--format", "json", cwd=tmp_path))
+    titles = {section["title"] for section in report["sections"]}
     assert "Memory" in titles

@@ -1,12 +1,13 @@
 """A real training recorded with `--with stacks,modules`: what a user gets on each level of zoom."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..command import printed
 
 pytestmark = pytest.mark.slow
 
@@ -43,25 +44,18 @@ for step in range(30):
 """
 
 
-def stepscope(*words: object) -> str:
-    command = [sys.executable, "-m", "stepscope", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("modules")
     (folder / "train.py").write_text(SCRIPT)
     run = folder / "run"
     words = ("--no-report", "--out", run, "--trace", "10:13", "--with", "stacks,modules")
-    stepscope("run", *words, "--", sys.executable, folder / "train.py")
+    printed("run", *words, "--", sys.executable, folder / "train.py")
     return run
 
 
 def rows(run: Path, analysis: str, *words: str) -> list[dict[str, Any]]:
-    document = json.loads(stepscope("show", analysis, run, "--format", "json", *words))
+    document = json.loads(printed("show", analysis, run, "--format", "json", *words))
     return list(document["rows"])
 
 
@@ -89,5 +83,5 @@ def test_from_a_step_down_to_the_operators(recorded: Path) -> None:
         recorded, "module_operators", "--where", "module=*.Linear_0", "--where", "name=autograd*Addmm*"
     )
     assert autograd["pass"] == "backward"
-    report = stepscope("report", recorded)
+    report = printed("report", recorded)
     assert "Net_0.Block_0.Sequential_0" in report

@@ -13,14 +13,10 @@ import pytest
 from stepscope import __version__
 from stepscope.cli.main import Commands
 
+from ..command import PATIENCE, command, stepscope
+
 HERE = Path(__file__).parent
 OPERATOR = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2, "pid": 1, "tid": 1}
-
-
-def stepscope(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-m", "stepscope", *words], capture_output=True, text=True, timeout=120, **options
-    )
 
 
 def commands() -> list[str]:
@@ -82,7 +78,7 @@ def test_a_mistake_is_a_message_and_exit_code_2(words: list[str], message: str) 
 
 
 @pytest.mark.parametrize(
-    ("words", "message", "command"),
+    ("words", "message", "told"),
     [
         (["run", "--tracee", "none", "--", "true"], "run: no such option '--tracee'.", "stepscope run"),
         (["--versio"], "no such option '--versio'. Did you mean '--version'?", "stepscope"),
@@ -94,13 +90,13 @@ def test_a_mistake_is_a_message_and_exit_code_2(words: list[str], message: str) 
         (["rules", "extra"], "rules: got unexpected extra argument (extra)", "stepscope rules"),
     ],
 )
-def test_a_wrong_option_is_told_like_every_other_mistake(words: list[str], message: str, command: str) -> None:
+def test_a_wrong_option_is_told_like_every_other_mistake(words: list[str], message: str, told: str) -> None:
     done = stepscope(*words)
     assert (done.returncode, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
     assert first.startswith("stepscope: ")
     assert message in first
-    assert second == f"  `{command} --help` says how, with examples"
+    assert second == f"  `{told} --help` says how, with examples"
 
 
 def test_without_words_the_help_is_printed() -> None:
@@ -272,9 +268,7 @@ def test_a_reader_that_goes_away_does_not_change_the_exit_code_of_the_job(tmp_pa
     words = ["run", "--out", "r", "--", sys.executable, "-c", "import sys; sys.exit(5)"]
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "stepscope", *words], cwd=tmp_path, stderr=writing, timeout=120, check=False
-    )
+    done = subprocess.run(command(*words), cwd=tmp_path, stderr=writing, timeout=PATIENCE, check=False)
     os.close(writing)
     assert done.returncode == 5
     assert (tmp_path / "r" / "end.json").exists()
@@ -303,9 +297,8 @@ def stepscope_without_reader(words: list[str], cwd: Path) -> subprocess.Complete
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "stepscope", *words],
-        cwd=cwd, stdout=writing, stderr=subprocess.PIPE, timeout=120, check=False,
-    )  # fmt: skip
+        command(*words), cwd=cwd, stdout=writing, stderr=subprocess.PIPE, timeout=PATIENCE, check=False
+    )
     os.close(writing)
     return done
 
@@ -325,7 +318,7 @@ def test_every_source_of_evidence_can_be_shown(tmp_path: Path) -> None:
 
 def test_parquet_is_refused_on_a_terminal() -> None:
     leader, follower = pty.openpty()
-    words = [sys.executable, "-m", "stepscope", "show", "steps", "/nowhere", "--format", "parquet"]
+    words = command("show", "steps", "/nowhere", "--format", "parquet")
     done = subprocess.run(words, stdout=follower, stderr=subprocess.PIPE, text=True, check=False)
     os.close(follower)
     os.close(leader)

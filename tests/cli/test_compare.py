@@ -1,13 +1,14 @@
 """`stepscope compare` as a person uses it: real processes, real files, and traces of real jobs."""
 
 import json
-import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import pytest
+
+from ..command import printed, stepscope
 
 SCHEMA = json.loads(files("stepscope.compare").joinpath("comparison.schema.json").read_text(encoding="utf-8"))
 
@@ -35,11 +36,6 @@ for batch in DataLoader(Samples(), batch_size=4):
     model(batch).mean().backward()
     optimizer.step()
 """
-
-
-def stepscope(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stepscope", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def trace(path: Path, step_us: int, steps: int = 15) -> Path:
@@ -95,11 +91,8 @@ def test_two_real_jobs_differ_by_the_time_that_one_of_them_loads(tmp_path: Path)
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     for name, seconds in (("a", "0.01"), ("b", "0")):
-        done = stepscope("run", "--quiet", "--out", tmp_path / name, "--", sys.executable, script, seconds)
-        assert done.returncode == 0, done.stderr
-    done = stepscope("compare", tmp_path / "a", tmp_path / "b", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
+        printed("run", "--quiet", "--out", tmp_path / name, "--", sys.executable, script, seconds)
+    document = json.loads(printed("compare", tmp_path / "a", tmp_path / "b", "--format", "json"))
     jsonschema.validate(document, SCHEMA)
     assert document["verdict"]["speed"]["estimate"] > 2
     assert document["verdict"]["kind"] == "faster" or document["verdict"]["because"][0]["cause"] in ("cores", "trend")

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +20,8 @@ from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis
 from stepscope.store import open_run
 
+from ..command import command, stepscope
+
 ANALYSES = Group("analyses", Analysis)
 TRACES = (
     "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace.json.gz",  # µs since the epoch, no base
@@ -31,8 +32,7 @@ PHASES = {"X": ("ts", "dur", "name", "pid", "tid"), "M": ("name", "args"), "C": 
 
 
 def export(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stepscope", "export", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd)
+    return stepscope("export", *words, cwd=cwd)
 
 
 def load(path: Path) -> Any:
@@ -156,8 +156,8 @@ def test_a_stop_leaves_no_file(tmp_path: Path) -> None:
     event = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": %d, "dur": 1}'
     trace.write_text('{"traceEvents": [' + ",".join(event % (2 * n) for n in range(300_000)) + "]}")
     folder.mkdir()
-    command = [sys.executable, "-m", "stepscope", "export", str(trace), "-o", str(folder / "o.json"), "--no-cache"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    words = command("export", trace, "-o", folder / "o.json", "--no-cache")
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not os.listdir(folder):
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)

@@ -5,7 +5,6 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,15 +12,9 @@ import pytest
 
 from stepscope.cli._progress import Reading
 
+from ..command import command, stepscope
+
 RANKS = 40
-
-
-def stepscope(*words: object) -> list[str]:
-    return [sys.executable, "-m", "stepscope", *map(str, words)]
-
-
-def ran(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(stepscope(*words), capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +40,14 @@ def write(path: Path, ranks: int) -> Path:
 
 
 def test_any_number_of_workers_gives_the_same(folder: Path) -> None:
-    one, three = (ran("show", "operators", folder, "--format", "csv", "--workers", workers) for workers in (1, 3))
+    one, three = (stepscope("show", "operators", folder, "--format", "csv", "--workers", workers) for workers in (1, 3))
     assert (one.returncode, one.stderr) == (three.returncode, three.stderr) == (0, "")
     assert one.stdout == three.stdout
     assert len(one.stdout.splitlines()) == RANKS + 1
 
 
 def test_patterns_and_several_paths(folder: Path) -> None:
-    found = ran("show", "timer", f"{folder}/part_1*.json", folder / "part_2.json", "--format", "csv")
+    found = stepscope("show", "timer", f"{folder}/part_1*.json", folder / "part_2.json", "--format", "csv")
     assert found.stderr == ""
     ranks = [int(line.split(",")[0]) for line in found.stdout.splitlines()[1:]]
     assert ranks == [1, 2, *range(10, 20)]
@@ -69,7 +62,7 @@ def test_patterns_and_several_paths(folder: Path) -> None:
     ],
 )
 def test_options_that_cannot_be_used(folder: Path, words: tuple[str, ...], said: str) -> None:
-    found = ran("report", folder, *words)
+    found = stepscope("report", folder, *words)
     assert found.returncode == 2
     assert said in found.stderr and "Traceback" not in found.stderr
 
@@ -77,7 +70,7 @@ def test_options_that_cannot_be_used(folder: Path, words: tuple[str, ...], said:
 def test_progress_on_a_terminal_is_gone_at_the_end(folder: Path) -> None:
     leader, follower = pty.openpty()
     with subprocess.Popen(
-        stepscope("report", folder, "--summary"), stdout=subprocess.PIPE, stderr=follower, text=True
+        command("report", folder, "--summary"), stdout=subprocess.PIPE, stderr=follower, text=True
     ) as running:
         os.close(follower)
         seen = b""
@@ -88,11 +81,11 @@ def test_progress_on_a_terminal_is_gone_at_the_end(folder: Path) -> None:
     lines = seen.decode().split("\r\x1b[K")
     assert any(line.startswith("reading ") and f"of {RANKS} ranks" in line for line in lines)
     assert lines[-1] == ""
-    assert output == ran("report", folder, "--summary").stdout
+    assert output == stepscope("report", folder, "--summary").stdout
 
 
 def test_no_progress_in_a_pipe(folder: Path) -> None:
-    assert ran("report", folder, "--summary").stderr == ""
+    assert stepscope("report", folder, "--summary").stderr == ""
 
 
 def test_the_line_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +112,7 @@ def test_the_line_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_who_asks_for_a_table_is_told_to_ask_for_it_again(tmp_path: Path) -> None:
     write(tmp_path, 2)
     (tmp_path / "more.json").write_bytes((tmp_path / "part_1.json").read_bytes())
-    asked = ran("show", "operators", tmp_path)
+    asked = stepscope("show", "operators", tmp_path)
     assert asked.returncode == 2
     assert f"`stepscope show operators {tmp_path / 'more.json'}`" in asked.stderr
     assert "stepscope report" not in asked.stderr
@@ -129,8 +122,8 @@ def test_who_asks_for_a_table_is_told_to_ask_for_it_again(tmp_path: Path) -> Non
 def test_ctrl_c_ends_at_once_and_leaves_nothing(tmp_path_factory: pytest.TempPathFactory, workers: str) -> None:
     folder, out = write(tmp_path_factory.mktemp("many"), 400), tmp_path_factory.mktemp("out")
     output = out / "report.html"
-    command = stepscope("report", folder, "--workers", workers, "-o", output)
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    words = command("report", folder, "--workers", workers, "-o", output)
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
     time.sleep(3)  # it takes twenty
     os.killpg(process.pid, signal.SIGINT)
     began = time.monotonic()

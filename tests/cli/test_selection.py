@@ -1,7 +1,5 @@
 """`--where` and `--sort` of `stepscope show`."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +8,8 @@ import pytest
 from stepscope.cli._selection import selection
 from stepscope.core.errors import BadInput
 from stepscope.core.schema import Column
+
+from ..command import stepscope
 
 COLUMNS = (
     Column("rank", pl.Int32, None, "rank"),
@@ -133,8 +133,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     trace.write_text(f'{{"traceEvents": [{events}]}}')
 
     def show(*words: str) -> tuple[int, str, str]:
-        command = [sys.executable, "-m", "stepscope", "show", "operators", str(trace), *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        done = stepscope("show", "operators", trace, *words)
         return done.returncode, done.stdout, done.stderr
 
     code, out, _ = show("--where", "name=aten::*", "--sort", "host_total", "--rows", "1", "--columns", "name,calls")

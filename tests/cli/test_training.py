@@ -18,6 +18,8 @@ from stepscope.cli.main import COMMANDS
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis
 
+from ..command import command, stepscope
+
 pytestmark = pytest.mark.slow
 
 SCRIPT = """
@@ -43,12 +45,6 @@ for batch in DataLoader(Slow(), batch_size=4):
 print("trained", flush=True)
 """
 ANALYSES = Group("analyses", Analysis)
-
-
-def stepscope(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "stepscope", *words], capture_output=True, text=True, timeout=300, cwd=cwd, check=False
-    )
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +137,8 @@ def test_progress_appears_on_a_terminal_and_leaves_the_jobs_output_alone(tmp_pat
     )
     (tmp_path / "train.py").write_text(script)
     leader, follower = pty.openpty()
-    words = ["run", "--no-report", "--trace", "none", "--out", "r", "--", sys.executable, "train.py"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "stepscope", *words], stdout=subprocess.PIPE, stderr=follower, text=True, cwd=tmp_path
-    ) as running:
+    words = command("run", "--no-report", "--trace", "none", "--out", "r", "--", sys.executable, "train.py")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=follower, text=True, cwd=tmp_path) as running:
         os.close(follower)
         output, _ = running.communicate(timeout=300)
     seen = b""

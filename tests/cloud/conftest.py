@@ -20,6 +20,8 @@ import pytest
 from stepscope.core.places import place
 from stepscope.core.run import Run
 
+from ..command import stepscope as command_line
+
 HERE = Path(__file__).parent
 AZURITE = Path(
     os.environ.get("STEPSCOPE_AZURITE", HERE.parents[1] / ".cache/azurite/node_modules/azurite/dist/src/blob/main.js")
@@ -290,9 +292,7 @@ def stepscope() -> Callable[..., "subprocess.CompletedProcess[str]"]:
     """Runs a command with the providers' variables that are given and no others."""
 
     def run(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "stepscope", *words]
-        given = clean_environment(environment)
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, env=given)
+        return command_line(*words, env=clean_environment(environment))
 
     return run
 

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,8 @@ from stepscope.core.errors import BadInput
 from stepscope.core.places import place
 from stepscope.core.run import Run
 from stepscope.store import open_run
+
+from ..command import command
 
 pytestmark = pytest.mark.usefixtures("alone")
 
@@ -139,8 +140,8 @@ def test_a_server_that_does_not_answer_is_said(web: str, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_ctrl_c_ends_a_wait_at_once(web: str) -> None:
-    command = [sys.executable, "-m", "stepscope", "report", f"{web}/silent/ranks/rank_0.json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = command("report", f"{web}/silent/ranks/rank_0.json")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(4)  # long enough for the imports; an interrupt before is only easier
     process.send_signal(signal.SIGINT)
     began = time.monotonic()

@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -21,6 +20,8 @@ from stepscope.store import open_run
 from stepscope.store.cache import Cache, tables_of
 from stepscope.store.kept import kept
 
+from ..command import command, stepscope
+
 LARGE = "tracelens/sglang_decode/bs_32_rank0.json.gz"
 TRACES = (
     "local/cpu_conv_nw2",
@@ -35,12 +36,6 @@ TRACES = (
     "malformed/non_utf8.json",
 )
 OPERATOR = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2, "pid": 1, "tid": 1}
-
-
-def stepscope(*words: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-m", "stepscope", *map(str, words)], capture_output=True, text=True, timeout=120, **options
-    )
 
 
 @pytest.fixture
@@ -194,7 +189,7 @@ def test_doctor_tells_whether_the_cache_can_be_used(tmp_path: Path, cache: Cache
 def test_interruption_leaves_nothing_half_written(path: Path, cache: Cache) -> None:
     for delay in (0.3, 0.6, 0.9, 1.2, 1.5):
         process = subprocess.Popen(
-            [sys.executable, "-m", "stepscope", "show", "operators", path],
+            command("show", "operators", path),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -18,6 +18,8 @@ from stepscope.store import cache as caches
 from stepscope.store.cache import Cache
 from stepscope.store.kept import forget_all, kept
 
+from ..command import stepscope
+
 EVENTS = 3_000
 NOBODY = 65534
 OPEN = """
@@ -315,8 +317,7 @@ def test_workers_leave_it_to_the_process_that_started_them(
         (ranks / f"rank_{rank}.json").write_text(text)
     (tmp_path / "file").touch()
     monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "file"))
-    words = [sys.executable, "-m", "stepscope", "show", "operators", str(ranks), "--workers", "3"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = stepscope("show", "operators", ranks, "--workers", 3)
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if "without the cache" in line] == done.stderr.splitlines()
     assert done.stderr.count("\n") == 1

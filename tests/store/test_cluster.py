@@ -22,6 +22,8 @@ from stepscope.render.json import dumps, report_document
 from stepscope.store import open_run
 from stepscope.store.cluster import dask
 
+from ..command import stepscope
+
 JOBS = Path(__file__).parent / "jobs"
 Until = Callable[[Callable[[], object]], None]
 pytestmark = [
@@ -124,11 +126,8 @@ def test_a_scheduler_that_dies_is_said(
 
 
 def test_the_command_takes_the_address(four_ranks: Path, cluster: str) -> None:
-    command = [sys.executable, "-m", "stepscope", "show", "timer", str(four_ranks), "--format", "csv"]
-    here, there = (
-        subprocess.run([*command, *more], capture_output=True, text=True, check=False, timeout=120)
-        for more in ((), ("--dask", cluster))
-    )
+    words = ("show", "timer", four_ranks, "--format", "csv")
+    here, there = (stepscope(*words, *more) for more in ((), ("--dask", cluster)))
     assert (there.returncode, there.stderr) == (0, "")
     assert there.stdout == here.stdout
 

@@ -1,11 +1,12 @@
 """A real job of two ranks, recorded by stepscope, reported on by any number of processes."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ..command import printed
 
 pytestmark = pytest.mark.slow
 
@@ -26,19 +27,12 @@ dist.destroy_process_group()
 """
 
 
-def stepscope(*words: object) -> str:
-    command = [sys.executable, "-m", "stepscope", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_two_ranks_of_torchrun(tmp_path: Path) -> None:
     script, run = tmp_path / "train.py", tmp_path / "run"
     script.write_text(SCRIPT)
     launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
-    stepscope("run", "--no-report", "--out", run, "--", *launcher)
-    one, two = (stepscope("report", run, "--format", "json", "--workers", workers) for workers in (1, 2))
+    printed("run", "--no-report", "--out", run, "--", *launcher)
+    one, two = (printed("report", run, "--format", "json", "--workers", workers) for workers in (1, 2))
     assert one == two
     assert json.loads(one)["run"]["ranks"] == [0, 1]
-    assert len(stepscope("show", "steps", run, "--format", "csv").splitlines()) == 1 + 2 * 40
+    assert len(printed("show", "steps", run, "--format", "csv").splitlines()) == 1 + 2 * 40

@@ -25,6 +25,8 @@ from stepscope.store import open_run
 from stepscope.store.processes import processes
 from stepscope.store.workers import Workers, in_this_process, using
 
+from ..command import command, printed
+
 TWO = processes(2, cores=2, small=0)
 A_WHILE = 60  # seconds that victims.slowly takes
 JOBS = Path(__file__).parent / "jobs"
@@ -164,12 +166,12 @@ def test_workers_end_with_who_started_them(four_ranks: Path, tmp_path: Path, unt
 def test_a_worker_that_is_killed_from_outside(ranks_in: RanksIn) -> None:
     """A command over many ranks, whose workers are killed twice meanwhile, says what it says without that."""
     folder = ranks_in("many", **{f"rank_{rank}": rank for rank in range(24)})
-    whole = stepscope("report", folder, "--workers", "1", "--format", "json")
-    expected, _ = whole.communicate(timeout=120)
-    command = stepscope("report", folder, "--workers", "2", "--format", "json")
-    killed = [pid for _ in range(2) if (pid := kill_a_worker_of(command))]
-    said, errors = command.communicate(timeout=120)
-    assert killed and (command.returncode, errors) == (0, "")
+    expected = printed("report", folder, "--workers", "1", "--format", "json")
+    words = command("report", folder, "--workers", "2", "--format", "json")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killed = [pid for _ in range(2) if (pid := kill_a_worker_of(process))]
+    said, errors = process.communicate(timeout=120)
+    assert killed and (process.returncode, errors) == (0, "")
     assert json.loads(said) == json.loads(expected)
 
 
@@ -186,11 +188,6 @@ if __name__ == "__main__":
 """
 
 
-def stepscope(*words: str | Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "stepscope", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def document(run: Run) -> str:
     return dumps(report_document(assemble(run)))
 
@@ -199,10 +196,10 @@ def pids_in(folder: Path) -> list[int]:
     return [int(file.name) for file in folder.iterdir()]
 
 
-def kill_a_worker_of(command: subprocess.Popen[str]) -> int | None:
+def kill_a_worker_of(process: subprocess.Popen[str]) -> int | None:
     """Kill the first worker that is there, and see it end; None if the command ends before."""
-    while command.poll() is None:
-        for pid in workers_of(command.pid)[:1]:
+    while process.poll() is None:
+        for pid in workers_of(process.pid)[:1]:
             os.kill(pid, signal.SIGKILL)
             while is_alive(pid):
                 time.sleep(0.01)
