@@ -12,7 +12,7 @@ from .gloo_job import traced_ranks
 
 RANKS, STEPS = 3, 12
 EACH_STEP = """
-time.sleep(0.004 * (step % ranks == rank))
+time.sleep(0.02 * (step % ranks == rank))
 dist.all_reduce(tensor)
 dist.broadcast(tensor, src=step % ranks)
 dist.barrier()

@@ -12,7 +12,7 @@ from stepscope.diagnose import diagnose
 
 from .gloo_job import traced_ranks
 
-STEPS, LATE, DELAY = 20, 1, 8_000_000
+STEPS, LATE, DELAY = 20, 1, 40_000_000  # longer than a busy machine holds the other rank up
 EACH_STEP = f"""
 time.sleep({DELAY} / 1e9 * (rank == {LATE}))
 dist.all_reduce(tensor)

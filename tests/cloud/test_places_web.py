@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import place
+from stepscope.core.places import place, remote
 from stepscope.core.run import Run
 from stepscope.store import open_run
 
@@ -139,14 +139,18 @@ def test_a_server_that_does_not_answer_is_said(web: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_wait_at_once(web: str) -> None:
+def test_ctrl_c_ends_a_wait_at_once(web: str, web_folder: Path) -> None:
+    asked = web_folder / "asked"
+    asked.unlink(missing_ok=True)
     words = command("report", f"{web}/silent/ranks/rank_0.json")
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)  # long enough for the imports; an interrupt before is only easier
+    while not asked.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
-    _, said = process.communicate(timeout=20)
-    assert time.monotonic() - began < 3
+    _, said = process.communicate(timeout=60)
+    assert time.monotonic() - began < remote._WAIT / 2
     assert process.returncode != 0
     assert "Traceback" not in said
 

@@ -52,6 +52,7 @@ class Handler(SimpleHTTPRequestHandler):
             self.say(refusal, b"<html>Please log in.</html>", body=body)
             return
         if behaviour == "silent":
+            (Path(self.directory) / "asked").touch()
             time.sleep(600)
         file = Path(self.directory) / rest
         if file.is_dir():

@@ -5,7 +5,6 @@ import gc
 import itertools
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from stepscope.collect.launch import launch
 from stepscope.collect.mapped import CHUNKS, COUNT_OFFSET, MappedFile, file_system, reserves
 from stepscope.collect.recorder import HEADER_SIZE, BinaryFile, Recorder
 
+from ..small_disk import mounted
 from .conftest import HEADER, RECORD, Step, read_recording, steps_of
 from .fake_job import probe
 
@@ -52,13 +52,8 @@ def mapped(path: Path) -> Iterator[MappedFile]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 400 kB: one whole piece of a file fits, a second does not."""
-    mounted = tmp_path / "small disk"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=400k", "stepscope-test", str(mounted)]
-    if os.getuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield mounted
-    subprocess.run(["umount", str(mounted)], check=True)
+    with mounted(tmp_path / "small disk", "400k") as disk:
+        yield disk
 
 
 def write_forever(write: Callable[[bytes], None]) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from stepscope.collect.launch import launch
 
+from ..small_disk import mounted
 from .conftest import Recording, lines_of, read_recording, steps_of
 
 JOBS = Path(__file__).parent / "jobs"
@@ -110,13 +111,8 @@ FINITE = ENDLESS.replace("itertools.cycle([0])", "range(30)") + "\nprint('traine
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    mounted = tmp_path / "disk"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=96k", "stepscope-test", str(mounted)]
-    if os.getuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield mounted
-    subprocess.run(["umount", str(mounted)], check=True)
+    with mounted(tmp_path / "disk", "96k") as disk:
+        yield disk
 
 
 def test_a_disk_that_fills_up_costs_steps_and_nothing_else(small_disk: Path, capfd: pytest.CaptureFixture[str]) -> None:

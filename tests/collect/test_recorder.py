@@ -2,7 +2,7 @@
 
 import json
 import os
-import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from stepscope.collect.recorder import HEADER_SIZE, NOTES_SIZE, BinaryFile, Recorder, append_line, leave_note
 
+from ..small_disk import mounted
 from .conftest import HEADER, lines_of
 
 
@@ -23,13 +24,8 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 64 kB."""
-    mounted = tmp_path / "disk"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "stepscope-test", str(mounted)]
-    if os.getuid() != 0 or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield mounted
-    subprocess.run(["umount", str(mounted)], check=True)
+    with mounted(tmp_path / "disk", "64k") as disk:
+        yield disk
 
 
 def fill(disk: Path) -> None:
@@ -58,10 +54,10 @@ def test_a_binary_file_has_its_header_and_every_record_at_once(recorder: Recorde
 
 
 def test_both_clocks_are_read_together(recorder: Recorder) -> None:
-    import time
+    def drift() -> int:
+        return abs((time.time_ns() - recorder.epoch_ns) - (time.monotonic_ns() - recorder.monotonic_ns))
 
-    drift = (time.time_ns() - recorder.epoch_ns) - (time.monotonic_ns() - recorder.monotonic_ns)
-    assert abs(drift) < 5_000_000
+    assert min(drift() for _ in range(100)) < 5_000_000  # the test itself may be held up between two clocks
 
 
 def test_lines_are_whole_and_in_order(recorder: Recorder) -> None:

@@ -137,7 +137,7 @@ def _is_over(pid: int) -> bool:
 
 
 def _until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not true():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)

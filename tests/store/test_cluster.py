@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from distributed import Client
 
 from stepscope.cli._assemble import assemble
 from stepscope.core.errors import BadInput
@@ -25,6 +26,7 @@ from stepscope.store.cluster import dask
 from ..command import stepscope
 
 JOBS = Path(__file__).parent / "jobs"
+STARTED = 120  # seconds in which workers are there, on a busy machine too
 Until = Callable[[Callable[[], object]], None]
 pytestmark = [
     pytest.mark.slow,
@@ -62,6 +64,8 @@ def two_workers(address: str, folder: Path) -> Iterator[None]:
     words = ("--nworkers", "2", "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder / "dask"))
     process = started("dask_worker", address, *words)
     try:
+        with Client(address, timeout=STARTED, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            client.wait_for_workers(2, timeout=STARTED)
         yield
     finally:
         process.send_signal(signal.SIGINT)
@@ -69,17 +73,11 @@ def two_workers(address: str, folder: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a scheduler without workers."""
-    with a_scheduler(tmp_path_factory.mktemp("dask")) as (address, _):
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler with two workers, which are started again when they die."""
+    folder = tmp_path_factory.mktemp("dask")
+    with a_scheduler(folder) as (address, _), two_workers(address, folder):
         yield address
-
-
-@pytest.fixture
-def cluster(scheduler: str, tmp_path: Path) -> Iterator[str]:
-    """The address of a scheduler with two workers."""
-    with two_workers(scheduler, tmp_path):
-        yield scheduler
 
 
 def document(run: Run) -> str:
@@ -132,10 +130,13 @@ def test_the_command_takes_the_address(four_ranks: Path, cluster: str) -> None:
     assert there.stdout == here.stdout
 
 
-def test_a_scheduler_without_workers_is_said(four_ranks: Path, scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepscope.store.cluster.PATIENCE", 1)
-    with pytest.raises(BadInput, match="the scheduler has no worker") as caught:
-        open_run(four_ranks, workers=dask(scheduler))
+def test_a_scheduler_without_workers_is_said(four_ranks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.store.cluster.PATIENCE", 3)
+    with (
+        a_scheduler(tmp_path) as (address, _),
+        pytest.raises(BadInput, match="the scheduler has no worker") as caught,
+    ):
+        open_run(four_ranks, workers=dask(address))
     assert "dask worker" in caught.value.next_step
 
 

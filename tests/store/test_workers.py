@@ -131,16 +131,18 @@ def test_an_interruption_stops_all_workers_at_once(
     names = tmp_path / "pids"
     names.mkdir()
 
+    began: list[float] = []
+
     def interrupt() -> None:
         until(lambda: len(list(names.iterdir())) == 2)
+        began.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         open_run(four_ranks, workers=TWO, first=partial(victims.slowly, names))
     assert not any(map(is_alive, pids_in(names)))
-    assert time.monotonic() - began < A_WHILE / 2
+    assert time.monotonic() - began[0] < A_WHILE / 2
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -156,7 +158,7 @@ def test_workers_end_with_who_started_them(four_ranks: Path, tmp_path: Path, unt
         os.killpg(process.pid, how)
     else:
         process.send_signal(how)
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=A_WHILE / 2)
     assert process.returncode
     assert said.count("Traceback") == (how is signal.SIGINT)  # of the process itself: workers say nothing
     until(lambda: not any(map(is_alive, pids_in(names))))
