@@ -1,7 +1,6 @@
 """The line sampler on real threads that sleep, compute, hold the interpreter lock and collect garbage."""
 
 import gc
-import json
 import os
 import random
 import subprocess
@@ -18,38 +17,12 @@ import pytest
 from stepscope.collect import lines
 from stepscope.collect.clock import State
 from stepscope.collect.garbage import Collector
-from stepscope.collect.lines import LINES_MAGIC, SAMPLE, Sampler
+from stepscope.collect.lines import Sampler
 from stepscope.collect.recorder import Recorder
 
+from .recorded_lines import Recorded
+
 SOURCE = Path(__file__).parents[2] / "src"
-
-
-class Recorded:
-    """What a sampler wrote: `samples` as dicts, `stacks` by id."""
-
-    def __init__(self, directory: Path) -> None:
-        raw = (directory / "lines.bin").read_bytes()
-        assert raw[:16] == LINES_MAGIC
-        names = ("time", "step", "weight", "stack", "phase", "flags")
-        self.samples: list[dict[str, int]] = [
-            dict(zip(names, record, strict=True)) for record in SAMPLE.iter_unpack(raw[64:])
-        ]
-        path = directory / "frames.jsonl"
-        rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        self.stacks: dict[int, dict[str, Any]] = {row.pop("id"): row for row in rows}
-        notes = (directory / "notes.jsonl").read_text().splitlines()
-        self.notes = [json.loads(line) for line in notes if line.strip()]
-
-    def weight(self, text: str) -> float:
-        """Seconds of the samples whose innermost user line is `text`, the collector's own left out."""
-        return sum(
-            sample["weight"] / 1e9
-            for sample in self.samples
-            if self.stacks[sample["stack"]]["text"] == text and not sample["flags"]
-        )
-
-    def stack(self, text: str) -> dict[str, Any]:
-        return next(stack for stack in self.stacks.values() if stack["text"] == text)
 
 
 @pytest.fixture
@@ -104,16 +77,22 @@ def _exec_below_the_tests(code: Any, names: dict[str, Any]) -> None:
 
 
 def test_time_goes_to_the_lines_in_proportion(record: Callable[..., Recorded]) -> None:
-    recorded = record("""
-        import time
+    took = [0.0, 0.0]
+
+    def job(state: State) -> None:
         begin = time.monotonic()
-        while time.monotonic() - begin < 0.8:
-            time.sleep(0.003)
-            time.sleep(0.009)
-    """)
-    short, long = recorded.weight("time.sleep(0.003)"), recorded.weight("time.sleep(0.009)")
-    assert short + long == pytest.approx(0.8, abs=0.2)
-    assert long / (short + long) == pytest.approx(0.75, abs=0.12)
+        while time.monotonic() - begin < 1.6:
+            before = time.monotonic()
+            time.sleep(0.003)  # short
+            between = time.monotonic()
+            time.sleep(0.009)  # long
+            took[0] += between - before
+            took[1] += time.monotonic() - between
+
+    recorded = record(job)
+    short, long = recorded.weight("time.sleep(0.003)  # short"), recorded.weight("time.sleep(0.009)  # long")
+    assert short + long == pytest.approx(sum(took), rel=0.25)
+    assert long / (short + long) == pytest.approx(took[1] / sum(took), abs=0.12)
 
 
 def test_a_stack_is_described(record: Callable[..., Recorded], tmp_path: Path) -> None:
@@ -153,7 +132,7 @@ def test_a_call_that_holds_the_lock_is_charged_in_full(record: Callable[..., Rec
         time.sleep(0.1)
 
     recorded = record(job)
-    assert recorded.weight("values.sort()  # held") == pytest.approx(took[0], rel=0.1, abs=0.06)
+    assert recorded.weight("values.sort()  # held") == pytest.approx(took[0], rel=0.15, abs=0.06)
     assert max(sample["weight"] for sample in recorded.samples) / 1e9 > took[0] / 2
 
 
@@ -176,44 +155,56 @@ def test_what_comes_after_a_call_that_holds_the_lock_gets_its_share(record: Call
 
 
 def test_step_and_phase_in_flight(record: Callable[..., Recorded]) -> None:
+    took = []
+
     def job(state: State) -> None:
         for step in range(4):
             state.step = step
             state.phase = step % 5
-            time.sleep(0.1)
+            begin = time.monotonic()
+            time.sleep(0.2)
+            took.append(time.monotonic() - begin)
 
     recorded = record(job)
     for step in range(4):
         here = [sample for sample in recorded.samples if sample["step"] == step]
         assert {sample["phase"] for sample in here} == {step % 5}
-        assert sum(sample["weight"] for sample in here) / 1e9 == pytest.approx(0.1, abs=0.05)
+        assert sum(sample["weight"] for sample in here) / 1e9 == pytest.approx(took[step], abs=0.1)
 
 
 def test_nothing_is_sampled_while_the_thread_is_unknown(record: Callable[..., Recorded]) -> None:
+    took = []
+
     def job(state: State) -> None:
         state.thread = 0
-        time.sleep(0.2)
+        time.sleep(0.5)
         state.thread = threading.get_ident()
+        begin = time.monotonic()
         time.sleep(0.2)
+        took.append(time.monotonic() - begin)
 
     recorded = record(job)
-    assert sum(sample["weight"] for sample in recorded.samples) / 1e9 == pytest.approx(0.2, abs=0.06)
+    assert sum(sample["weight"] for sample in recorded.samples) / 1e9 == pytest.approx(took[0], abs=0.15)
 
 
 def test_a_late_sampler_does_not_speak_for_more_than_a_second(
     record: Callable[..., Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "LATE_NS", 5_000_000)
+    took = []
 
     def job(state: State) -> None:
         values = list(range(2_000_000))
         random.Random(0).shuffle(values)
         time.sleep(0.05)
         state.step = 5  # two steps and more went by: no single call held the sampler up
+        begin = time.monotonic()
         values.sort()
+        took.append(time.monotonic() - begin)
         time.sleep(0.05)
 
-    assert max(sample["weight"] for sample in record(job, hz=25).samples if sample["step"] == 5) <= 60_000_000
+    longest = max(sample["weight"] for sample in record(job, hz=25).samples if sample["step"] == 5)
+    assert longest / 1e9 < took[0] / 4
 
 
 def test_a_long_collection_is_a_sample_of_its_own(record: Callable[..., Recorded]) -> None:
@@ -238,7 +229,7 @@ def test_a_long_collection_is_a_sample_of_its_own(record: Callable[..., Recorded
     collections = [sample for sample in recorded.samples if sample["flags"] == lines.FLAG_COLLECTOR]
     (ours,) = [sample for sample in collections if recorded.stacks[sample["stack"]]["text"] == "gc.collect()  # here"]
     assert ours["weight"] == pytest.approx(counted, rel=0.01)
-    assert recorded.weight("gc.collect()  # here") < 0.03  # not charged a second time
+    assert recorded.weight("gc.collect()  # here") < wall / 5e9  # not charged a second time
     begin = min(sample["time"] - sample["weight"] for sample in recorded.samples)
     total = sum(sample["weight"] for sample in recorded.samples)
     assert total == pytest.approx(recorded.samples[-1]["time"] - begin, rel=0.15, abs=30_000_000)

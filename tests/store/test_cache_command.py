@@ -107,7 +107,7 @@ def test_listing(path: Path, cache: Cache) -> None:
     assert empty.returncode == 0
     assert empty.stdout.startswith(f"{cache.folder} holds 0 traces, 0 B of at most ")
     stepscope("show", "operators", path)
-    shown = stepscope("cache", env={**os.environ, "COLUMNS": "200"}).stdout
+    shown = stepscope("cache", env={**os.environ, "COLUMNS": "1000"}).stdout
     (entry,) = kept(cache)
     assert f"{cache.folder} holds 1 trace, " in shown
     assert str(path) in shown
