@@ -1,17 +1,18 @@
 """The traced window on real training with the real profiler; each test is one job in a process of its own."""
 
 import json
-import os
-import subprocess
-import sys
 import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .forked_jobs import Jobs, forked_jobs
+
 pytest.importorskip("torch")
 
+RunJob = Callable[[str], dict[str, Any]]
 SOURCE = Path(__file__).parents[2] / "src"
 
 JOB = """
@@ -66,27 +67,30 @@ print(json.dumps({"flags": flags, "live": window.live}))
 """
 
 
-def run_job(tmp_path: Path, script: str, expect: int = 0) -> dict[str, Any]:
-    """Run JOB and `script`; gives its last line, its stderr, the windows and the notes."""
-    environment = {**os.environ, "OUT": str(tmp_path / "rank"), "PYTHONPATH": str(SOURCE), "PYTHONWARNINGS": "ignore"}
-    job = subprocess.run(
-        [sys.executable, "-c", JOB + textwrap.dedent(script) + END],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert job.returncode == expect, job.stderr
-    lines = job.stdout.splitlines()
-    result = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
-    return {
-        **result,
-        "stdout": lines,
-        "stderr": job.stderr,
-        "windows": rows(tmp_path / "rank" / "windows.jsonl"),
-        "notes": rows(tmp_path / "rank" / "notes.jsonl"),
-        "directory": tmp_path / "rank",
-    }
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[Jobs]:
+    with forked_jobs(SOURCE) as started:
+        yield started
+
+
+@pytest.fixture
+def run_job(jobs: Jobs, tmp_path: Path) -> RunJob:
+    """Runs JOB and a script; gives its last line, its stderr, the windows and the notes."""
+
+    def run(script: str) -> dict[str, Any]:
+        code, told, errors = jobs.run(JOB + textwrap.dedent(script) + END, tmp_path)
+        assert code == 0, errors
+        lines = told.splitlines()
+        return {
+            **(json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}),
+            "stdout": lines,
+            "stderr": errors,
+            "windows": rows(tmp_path / "rank" / "windows.jsonl"),
+            "notes": rows(tmp_path / "rank" / "notes.jsonl"),
+            "directory": tmp_path / "rank",
+        }
+
+    return run
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -105,8 +109,8 @@ def outcome(job: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [(row["status"], row["first_step"], row["last_step"], row["trace"]) for row in job["windows"]]
 
 
-def test_every_traced_step_is_whole(tmp_path: Path) -> None:
-    job = run_job(tmp_path, "window = window(SCHEDULE); train(window, 10); window.close()")
+def test_every_traced_step_is_whole(run_job: RunJob) -> None:
+    job = run_job("window = window(SCHEDULE); train(window, 10); window.close()")
     assert outcome(job) == [("recorded", 4, 6, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"] is None
     assert job["windows"][0]["options"]["activities"] == ["cpu"]
@@ -135,9 +139,8 @@ def test_every_traced_step_is_whole(tmp_path: Path) -> None:
     assert sum(event["name"] == "Optimizer.step#SGD.step" for event in trace) == 3
 
 
-def test_options_reach_the_profiler(tmp_path: Path) -> None:
+def test_options_reach_the_profiler(run_job: RunJob) -> None:
     job = run_job(
-        tmp_path,
         "window = window(SCHEDULE, **{'with': ['shapes', 'memory', 'stacks', 'flops', 'modules']}); train(window, 10)",
     )
     text = (job["directory"] / "window-000.pt.trace.json").read_text()
@@ -152,9 +155,9 @@ def test_options_reach_the_profiler(tmp_path: Path) -> None:
     assert len(job["stderr"].splitlines()) == 1
 
 
-def test_windows_repeat(tmp_path: Path) -> None:
+def test_windows_repeat(run_job: RunJob) -> None:
     schedule = {"skip_first": 1, "wait": 2, "warmup": 1, "active": 2, "repeat": 3}
-    job = run_job(tmp_path, f"window = window({schedule}); train(window, 20); window.close()")
+    job = run_job(f"window = window({schedule}); train(window, 20); window.close()")
     assert outcome(job) == [
         ("recorded", 4, 5, "window-000.pt.trace.json"),
         ("recorded", 9, 10, "window-001.pt.trace.json"),
@@ -165,16 +168,14 @@ def test_windows_repeat(tmp_path: Path) -> None:
     assert job["stderr"] == ""
 
 
-def test_step_zero_cannot_be_traced_so_step_one_is(tmp_path: Path) -> None:
+def test_step_zero_cannot_be_traced_so_step_one_is(run_job: RunJob) -> None:
     schedule = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 2, "repeat": 1}
-    job = run_job(tmp_path, f"window = window({schedule}); train(window, 6); window.close()")
+    job = run_job(f"window = window({schedule}); train(window, 6); window.close()")
     assert outcome(job) == [("recorded", 1, 2, "window-000.pt.trace.json")]
 
 
-def test_a_step_with_too_many_events_is_never_recorded(tmp_path: Path) -> None:
-    job = run_job(
-        tmp_path, "window = window(SCHEDULE, trace_events=20_000); train(window, 8, operators=3000); window.close()"
-    )
+def test_a_step_with_too_many_events_is_never_recorded(run_job: RunJob) -> None:
+    job = run_job("window = window(SCHEDULE, trace_events=20_000); train(window, 8, operators=3000); window.close()")
     assert outcome(job) == [("abandoned", 4, 6, None)]
     assert "a step holds about " in job["windows"][0]["reason"]
     assert job["windows"][0]["step_events"] == pytest.approx(12 * 3000, rel=0.1)
@@ -182,15 +183,13 @@ def test_a_step_with_too_many_events_is_never_recorded(tmp_path: Path) -> None:
     assert not list(job["directory"].glob("*.json"))
 
 
-def test_as_many_steps_as_the_events_allow(tmp_path: Path) -> None:
-    job = run_job(
-        tmp_path, "window = window(SCHEDULE, trace_events=90_000); train(window, 8, operators=3000); window.close()"
-    )
+def test_as_many_steps_as_the_events_allow(run_job: RunJob) -> None:
+    job = run_job("window = window(SCHEDULE, trace_events=90_000); train(window, 8, operators=3000); window.close()")
     assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"].startswith("2 of 3 steps: a step holds about ")
 
 
-def test_a_look_at_an_endless_step_is_cut_inside_the_forward(tmp_path: Path) -> None:
+def test_a_look_at_an_endless_step_is_cut_inside_the_forward(run_job: RunJob) -> None:
     script = """
     window = window(SCHEDULE)
     def longer(step):
@@ -204,12 +203,12 @@ def test_a_look_at_an_endless_step_is_cut_inside_the_forward(tmp_path: Path) -> 
     train(window, 6, before=longer)
     window.close()
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     assert 10_000 < int(job["stdout"][0].split()[-1]) < 1_000_000
     assert outcome(job)[0][:3] in {("abandoned", 4, 6), ("recorded", 4, 4), ("recorded", 4, 5), ("abandoned", 4, 5)}
 
 
-def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(tmp_path: Path) -> None:
+def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(run_job: RunJob) -> None:
     script = """
     window = window(SCHEDULE, trace_seconds=2)
     def longer(step):
@@ -221,7 +220,7 @@ def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(tmp_path: Pa
     train(window, 9, before=longer)
     window.close()
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     assert job["stdout"][0] == "cut False"
     assert outcome(job) == [("recorded", 4, 4, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"].startswith("1 of 3 steps: cut in step 5, it took longer than")
@@ -229,17 +228,17 @@ def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(tmp_path: Pa
     assert job["flags"]["6"] == 0
 
 
-def test_nothing_is_kept_of_a_first_step_that_never_ends(tmp_path: Path) -> None:
+def test_nothing_is_kept_of_a_first_step_that_never_ends(run_job: RunJob) -> None:
     script = """
     window = window(SCHEDULE, trace_seconds=0.2)
     train(window, 9, before=lambda step: time.sleep(0.5) if step == 4 else None)
     window.close()
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     assert outcome(job) == [("abandoned", 4, 3, None)]
 
 
-def test_a_profiler_of_the_script_made_before_makes_the_window_stand_back(tmp_path: Path) -> None:
+def test_a_profiler_of_the_script_made_before_makes_the_window_stand_back(run_job: RunJob) -> None:
     script = """
     profiler = torch.profiler.profile(schedule=torch.profiler.schedule(wait=6, warmup=1, active=1))
     window = window(SCHEDULE)
@@ -248,7 +247,7 @@ def test_a_profiler_of_the_script_made_before_makes_the_window_stand_back(tmp_pa
     window.close()
     print(len(profiler.events()) > 0)
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     assert job["stdout"][0] == "True"
     assert [row["status"] for row in job["windows"]] == ["stood back"]
     assert "torch.profiler.profiler.profile" in job["windows"][0]["reason"]
@@ -256,7 +255,7 @@ def test_a_profiler_of_the_script_made_before_makes_the_window_stand_back(tmp_pa
 
 
 @pytest.mark.parametrize("first", [2, 3, 4, 5])
-def test_a_profiler_started_during_the_window_goes_first(tmp_path: Path, first: int) -> None:
+def test_a_profiler_started_during_the_window_goes_first(run_job: RunJob, first: int) -> None:
     """The script's profiler meets a look (2), a prepared profiler (3), and a recording (4, 5)."""
     script = f"""
     window = window(SCHEDULE)
@@ -272,34 +271,34 @@ def test_a_profiler_started_during_the_window_goes_first(tmp_path: Path, first: 
     train(window, 12, before=before)
     window.close()
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     assert job["stdout"][0] == "2"
     assert [row["status"] for row in job["windows"]] == ["stood back"]
     assert not list(job["directory"].glob("*.json*.json"))
     assert "Warning" not in job["stderr"]
 
 
-def test_a_job_shorter_than_the_window_says_so(tmp_path: Path) -> None:
-    job = run_job(tmp_path, "window = window(SCHEDULE); train(window, 2); window.close()")
+def test_a_job_shorter_than_the_window_says_so(run_job: RunJob) -> None:
+    job = run_job("window = window(SCHEDULE); train(window, 2); window.close()")
     assert outcome(job) == [("abandoned", 4, 6, None)]
     assert job["windows"][0]["reason"] == "the job ended after 2 steps; the window was to begin at step 4"
 
 
 @pytest.mark.parametrize("ended", [2, 3])
-def test_a_job_that_ends_in_look_or_warmup_is_silent(tmp_path: Path, ended: int) -> None:
-    job = run_job(tmp_path, f"window = window(SCHEDULE); train(window, {ended + 1}); window.close()")
+def test_a_job_that_ends_in_look_or_warmup_is_silent(run_job: RunJob, ended: int) -> None:
+    job = run_job(f"window = window(SCHEDULE); train(window, {ended + 1}); window.close()")
     assert [row["status"] for row in job["windows"]] == ["abandoned"]
     assert job["stderr"] == ""
 
 
-def test_a_job_that_ends_in_the_window_keeps_the_whole_steps(tmp_path: Path) -> None:
-    job = run_job(tmp_path, "window = window(SCHEDULE); train(window, 6); window.close()")
+def test_a_job_that_ends_in_the_window_keeps_the_whole_steps(run_job: RunJob) -> None:
+    job = run_job("window = window(SCHEDULE); train(window, 6); window.close()")
     assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"] == "2 of 3 steps: cut in step 6, the job ended"
     assert job["stderr"] == ""
 
 
-def test_a_full_disk_costs_the_trace_and_nothing_else(tmp_path: Path) -> None:
+def test_a_full_disk_costs_the_trace_and_nothing_else(run_job: RunJob) -> None:
     script = """
     import resource, signal
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -308,29 +307,29 @@ def test_a_full_disk_costs_the_trace_and_nothing_else(tmp_path: Path) -> None:
     train(window, 10)
     window.close()
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     assert [row["status"] for row in job["windows"]] == ["failed"]
     assert "disk full?" in job["windows"][0]["reason"]
     assert [path.name for path in job["directory"].glob("window-*")] == []
 
 
-def test_an_activity_that_cannot_be_recorded_says_why(tmp_path: Path) -> None:
-    job = run_job(tmp_path, "window = window(SCHEDULE, activities=['cpu', 'cuda']); train(window, 10); window.close()")
+def test_an_activity_that_cannot_be_recorded_says_why(run_job: RunJob) -> None:
+    job = run_job("window = window(SCHEDULE, activities=['cpu', 'cuda']); train(window, 10); window.close()")
     assert [row["status"] for row in job["windows"]] == ["failed"]
     assert "has not used CUDA" in job["windows"][0]["reason"]
     assert not job["live"]
 
 
-def test_a_bad_schedule_does_not_break_the_job(tmp_path: Path) -> None:
-    job = run_job(tmp_path, "window = window({'active': 0}); train(window, 10); window.close()")
+def test_a_bad_schedule_does_not_break_the_job(run_job: RunJob) -> None:
+    job = run_job("window = window({'active': 0}); train(window, 10); window.close()")
     assert [row["status"] for row in job["windows"]] == ["failed"]
     assert "active >= 1" in job["windows"][0]["reason"]
 
 
-def test_a_forked_child_does_not_record(tmp_path: Path) -> None:
+def test_a_forked_child_does_not_record(run_job: RunJob) -> None:
     script = """
     import resource
-    window = window(SCHEDULE)
+    window = window(SCHEDULE, trace_seconds=100)
     def before(step):
         if step == 5:
             child = os.fork()
@@ -348,7 +347,7 @@ def test_a_forked_child_does_not_record(tmp_path: Path) -> None:
     train(window, 10, before=before)
     window.close()
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     child = json.loads(job["stdout"][0])
     assert child["grown"] < 40_000  # KiB; it is 100,000 and more when the child records
     assert not child["live"]
@@ -356,7 +355,7 @@ def test_a_forked_child_does_not_record(tmp_path: Path) -> None:
     assert job["stderr"] == ""
 
 
-def test_training_in_another_thread(tmp_path: Path) -> None:
+def test_training_in_another_thread(run_job: RunJob) -> None:
     script = """
     import threading
     window = window(SCHEDULE)
@@ -365,11 +364,11 @@ def test_training_in_another_thread(tmp_path: Path) -> None:
     thread.join()
     window.close()
     """
-    job = run_job(tmp_path, script)
+    job = run_job(script)
     assert outcome(job) == [("recorded", 4, 6, "window-000.pt.trace.json")]
 
 
-def test_no_window_is_wanted(tmp_path: Path) -> None:
-    job = run_job(tmp_path, "window = window(None); train(window, 3); window.close()")
+def test_no_window_is_wanted(run_job: RunJob) -> None:
+    job = run_job("window = window(None); train(window, 3); window.close()")
     assert not job["live"]
     assert job["windows"] == []
