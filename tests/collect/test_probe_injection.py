@@ -37,7 +37,8 @@ def run(
 ARMED = "any(type(finder).__module__.startswith('stepscope') for finder in sys.meta_path)"
 
 
-def test_python_starts_armed_with_its_own_path(tmp_path: Path) -> None:
+def test_python_starts_armed_with_its_own_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     bare = subprocess.run([sys.executable, "-c", "import sys; print(sys.path)"], capture_output=True, text=True)
     told = run(f"import sys; print(sys.path); print({ARMED})", tmp_path)
     assert (told.stdout, told.stderr) == (bare.stdout + "True\n", "")

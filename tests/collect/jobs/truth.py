@@ -110,10 +110,10 @@ class Training:
 
 
 def share(argument: str) -> None:
-    """data wait a given share of a step of 10 ms"""
+    """data wait a given share of a step of 30 ms"""
     wanted = float(argument)
-    training = Training(0.010 * (1 - wanted))
-    training.plain(DataLoader(Sleeping(0.010 * wanted, 50 * BATCH), BATCH))
+    training = Training(0.030 * (1 - wanted))
+    training.plain(DataLoader(Sleeping(0.030 * wanted, 40 * BATCH), BATCH))
     write(training.truth)
 
 
