@@ -242,8 +242,9 @@ def test_folder_of_runs_says_which_to_open(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def unprivileged() -> Iterator[None]:
+def unprivileged(shared_folder: Path) -> Iterator[None]:
     """Not root, for whom every file can be read."""
+    refused(shared_folder, "empty")  # imports what opening needs, which another user may not be able to read
     user = os.geteuid()
     if user == 0:
         os.seteuid(NOBODY)
@@ -253,9 +254,9 @@ def unprivileged() -> Iterator[None]:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """A folder that other users may enter."""
+    """A folder that other users may enter and write to."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
+        Path(folder).chmod(0o777)
         yield Path(folder)
 
 
