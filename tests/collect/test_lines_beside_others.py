@@ -36,23 +36,24 @@ def test_two_milliseconds_of_python_between_calls_that_release_the_lock_are_seen
         import json
         from pathlib import Path
         python = 0
-        ends = time.monotonic() + 2
-        while time.monotonic() < ends:
+        begin = time.perf_counter_ns()
+        while time.perf_counter_ns() - begin < 2_000_000_000:
             began = time.perf_counter_ns()
             while time.perf_counter_ns() - began < 2_000_000:
                 pass
             python += time.perf_counter_ns() - began
             time.sleep(0.002)
+        whole = time.perf_counter_ns() - begin
         sampler.close()
         rank = Path(sys.argv[1])
         stacks = {row["id"]: row["text"] for row in map(json.loads, (rank / "frames.jsonl").read_text().splitlines())}
         rows = list(SAMPLE.iter_unpack((rank / "lines.bin").read_bytes()[64:]))
         sleep = sum(row[2] for row in rows if "sleep" in stacks[row[3]])
-        print(1 - sleep / sum(row[2] for row in rows), python / 2e9)
+        print(1 - sleep / sum(row[2] for row in rows), python / whole)
     """
     sampled, true = map(float, run(tmp_path, job))
-    assert true > 0.4
-    assert sampled > 0.12, "with the interval of 5 ms less than 0.01 is seen: only the call that sleeps"
+    assert true > 0.1, "half, or less beside other work"
+    assert sampled > true / 4, "with the interval of 5 ms less than 0.01 is seen: only the call that sleeps"
 
 
 def test_the_interval_is_the_jobs_own_beside_a_thread_at_work_and_at_the_end(tmp_path: Path) -> None:
