@@ -26,6 +26,13 @@ def test_a_change_of_nothing_has_no_shares() -> None:
     assert [row.share for row in divided_changes(whole, Division(whole=1005, parts={"x": 1005})).rows] == [None]
 
 
+def test_of_what_cancels_out_there_are_no_shares() -> None:
+    a, b = Division(whole=1000, parts={"x": 900, "y": 100}), Division(whole=1015, parts={"x": 800, "y": 215})
+    assert [row.share for row in divided_changes(a, b).rows] == [None, None]
+    b = Division(whole=1030, parts={"x": 800, "y": 230})
+    assert [row.share for row in divided_changes(a, b).rows] == pytest.approx([-100 / 30, 130 / 30])
+
+
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=6), st.integers(1, 1000))
 def test_whole_nanoseconds_add_up_however_many_steps_there_are(parts: list[int], steps: int) -> None:
     means = {str(name): part / steps for name, part in enumerate(parts)}

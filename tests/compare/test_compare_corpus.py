@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import jsonschema
+import polars as pl
 import pytest
 
 from stepscope.compare.comparison import Comparison, compare
 from stepscope.compare.document import document_of
 from stepscope.compare.page import page_of
 from stepscope.compare.side import measure
+from stepscope.compare.tree_changes import PathChange
 from stepscope.render.html import page_html
 from stepscope.render.json import dumps
 from stepscope.render.markdown import page_markdown
@@ -64,3 +66,32 @@ def test_operators_that_came_and_went_in_the_pair_of_holistic_trace_analysis(cor
     (reduced,) = comparison.listings["annotations"].rows
     assert (reduced.name, reduced.calls_a, reduced.calls_b) == ("nccl:all_reduce", 1.0, 0.5)
     assert (reduced.a, reduced.b) == (round((66_000 + 67_000) / 2), 33_000)
+
+
+def test_calls_by_path_name_what_the_loaders_workers_took_over(corpus: Path) -> None:
+    """Loading and its operators leave the step; the copy to the device, now of unpinned memory, takes longer."""
+    host = compared(corpus, *PAIRS["loader workers"]).trees["host"]
+    assert sum(row.difference for row in host.rows) == host.b - host.a
+    names = [row.path[1:] for row in host.rows if isinstance(row, PathChange)]
+    assert names[:2] == [("enumerate(DataLoader)",), ("aten::to", "aten::copy_", "cudaMemcpyAsync")]
+    gone = {row.path[1:]: row.calls_a for row in host.rows if isinstance(row, PathChange) and row.matched == "vanished"}
+    assert gone[("enumerate(DataLoader)", "aten::div")] == 32
+
+
+@pytest.mark.parametrize(
+    "trace", ["hta/trace_diff/control.json.gz", "tracelens/mi300/gaunernst_bert-small-uncased__1016001.json.gz"]
+)
+def test_calls_by_path_hold_every_operator_of_the_steps_once(corpus: Path, trace: str) -> None:
+    """By the last name of their path, calls are those of operators that start in a step, counted without a tree."""
+    run = open_run(str(corpus / "traces" / trace), use_cache=True)
+    side = measure(run)
+    trees = compare(side, side).trees
+    steps = run.where("host", pl.col("name").str.starts_with("ProfilerStep#"), "start", "end")
+    starts = run.where("host", pl.col("kind") == "operator", "name", "start")
+    inside = [((pl.col("start") >= start) & (pl.col("start") < end)) for start, end in steps.iter_rows()]
+    counted = dict(starts.filter(pl.any_horizontal(inside)).group_by("name").len().iter_rows())
+    assert sum(counted.values()) > 200
+    for name, count in counted.items():
+        ends = [row for row in trees["host"].rows if isinstance(row, PathChange) and row.path[-1] == name]
+        assert sum(row.calls_a or 0 for row in ends) == pytest.approx(count / steps.height)
+    assert {(row.difference, row.matched) for changes in trees.values() for row in changes.rows} == {(0, "name")}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.compare.names import kind_of_kernel, short_name
+from stepscope.compare.names import call_name, kind_of_kernel, short_name
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,20 @@ def test_kinds(name: str, operator: str | None, kind: str) -> None:
 )
 def test_short_names(name: str, short: str) -> None:
     assert short_name(name) == short
+
+
+@pytest.mark.parametrize(
+    ("name", "alike"),
+    [
+        ("cudaLaunchKernel", "LaunchKernel"),
+        ("hipLaunchKernel", "LaunchKernel"),
+        ("cuLaunchKernelEx", "LaunchKernel"),
+        ("hipExtModuleLaunchKernel", "LaunchKernel"),
+        ("hipMemcpyAsync", "MemcpyAsync"),
+        ("cudnn_convolution", "cudnn_convolution"),
+        ("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "enumerate(DataLoader)"),
+        ("aten::add", "aten::add"),
+    ],
+)
+def test_calls_of_two_vendors_and_loaders_are_alike(name: str, alike: str) -> None:
+    assert call_name(name) == alike

@@ -88,3 +88,24 @@ def test_the_first_screen_says_what_explains_the_change_and_what_differs() -> No
     assert "What explains the change" in head
     assert head.index("data wait", head.index("What explains")) > 0
     assert "The runs differ in: samples in a step of a rank 32 → 64." in " ".join(head.split())
+
+
+def test_calls_are_named_by_their_path_on_the_first_screen_and_in_full_in_the_document() -> None:
+    comparison = compared(traced(time=20), traced(time=10, extra=True))
+    drawn = terminal(comparison)
+    head = drawn.split("─")[0]
+    assert "aten::mm" in head[head.index("call, time on the device") :]
+    assert "Calls by path, time on the host" in drawn
+    assert "ProfilerStep, outside of the calls in it" in " ".join(drawn.split())
+    document = json.loads(dumps(document_of(comparison)))
+    rows = {tuple(row["path"]): row for row in document["call_trees"]["device"]["rows"]}
+    step, mm, relu = (("ProfilerStep", *name) for name in ((), ("aten::mm",), ("aten::relu",)))
+    assert (rows[mm]["a_ns"], rows[mm]["b_ns"], rows[relu]["found"]) == (20_000_000, 10_000_000, "appeared")
+    assert (rows[step]["a_ns"], rows[step]["a_total_ns"], rows[step]["b_total_ns"]) == (0, 20_000_000, 15_000_000)
+
+
+def test_shares_that_would_say_nothing_are_left_out_with_the_reason() -> None:
+    drawn = terminal(compared(looped(40, wait=10, noise=0), looped(40.1, wait=20, noise=0)))
+    head = " ".join(drawn.split("─")[0].split())
+    assert head.count("of the change") == 1
+    assert "No shares of the change are given: what grew and what shrank leave 100 µs of 40.1 ms." in head

@@ -7,6 +7,7 @@ from stepscope.compare.changes import Changes, divided_changes, listed_changes
 from stepscope.compare.divisions import Totals
 from stepscope.compare.settings import Setting
 from stepscope.compare.side import Side
+from stepscope.compare.tree_changes import tree_changes
 from stepscope.compare.verdict import Outcome, Speed, judged, speed_of
 from stepscope.core.finding import Finding
 
@@ -32,7 +33,8 @@ class Comparison:
 
     `settings` are those that differ, as (A, B). `phases` divide the steps that are compared; `device` and `breakdown`
     a traced step, or, where one side marks none (`by_step` false), all that was recorded; None where a side has none.
-    `listings` are by what they list, where both sides have it.
+    `listings` are by what they list, where both sides have it. `trees` are the trees of host calls laid over each
+    other, by what their times are of: host, and device where both sides have any.
     """
 
     a: Side
@@ -45,6 +47,7 @@ class Comparison:
     device: Changes | None
     breakdown: Changes | None
     listings: Mapping[str, Changes]
+    trees: Mapping[str, Changes]
     findings: tuple[FoundChange, ...]
 
 
@@ -66,6 +69,7 @@ def compare(a: Side, b: Side) -> Comparison:
         device=device,
         breakdown=breakdown,
         listings=_listings(a, b, breakdown or device, by_step=by_step),
+        trees=tree_changes(a.calls, b.calls),
         findings=_findings(a, b),
     )
 

@@ -11,6 +11,7 @@ from stepscope.compare.sentences import doubt_text, samples_text, verdict_text
 from stepscope.compare.series import Series
 from stepscope.compare.side import Side
 from stepscope.compare.statistics import CONFIDENCE, Ratio
+from stepscope.compare.tree_changes import PathChange
 from stepscope.compare.verdict import Doubt
 from stepscope.core.finding import Finding
 from stepscope.core.report import Text
@@ -39,6 +40,7 @@ def document_of(comparison: Comparison) -> dict[str, object]:
         "device": _changes(comparison.device),
         "breakdown": _changes(comparison.breakdown),
         "listings": {what: _changes(changes) for what, changes in comparison.listings.items()},
+        "call_trees": {what: _changes(changes) for what, changes in comparison.trees.items()},
         "findings": [_found(found) for found in comparison.findings],
     }
 
@@ -97,7 +99,7 @@ def _changes(changes: Changes | None) -> dict[str, object] | None:
 
 
 def _change(row: Change) -> dict[str, object]:
-    return {
+    found: dict[str, object] = {
         "name": row.name,
         "found": row.matched,
         "a_ns": row.a,
@@ -108,6 +110,9 @@ def _change(row: Change) -> dict[str, object]:
         "a_calls": row.calls_a,
         "b_calls": row.calls_b,
     }
+    if isinstance(row, PathChange):
+        found |= {"path": list(row.path), "a_total_ns": row.total_a, "b_total_ns": row.total_b}
+    return found
 
 
 def _found(found: FoundChange) -> dict[str, object]:

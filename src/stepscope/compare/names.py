@@ -4,9 +4,11 @@ import re
 
 from stepscope.core.communication import is_communication
 
-__all__ = ["kind_of_kernel", "short_name"]
+__all__ = ["call_name", "kind_of_kernel", "short_name"]
 
 _NUMBER = re.compile(r"_\d+(?=$|[.:])")  # instances of modules, and Triton's kernels, are numbered in order of creation
+_LOADER = "enumerate(DataLoader)"
+_VENDOR = re.compile(r"^(?:cuda|cu|hip)(?:Ext)?(?:Module)?(?=[A-Z])|(?<=LaunchKernel)ExC?$")
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)|<unnamed>")
 
 # What a kernel computes, by its name; of several the first. The names are those of cuBLAS, cuDNN, CUTLASS, Tensile,
@@ -69,3 +71,12 @@ def short_name(name: str) -> str:
             plain.append(letter)
         depth = max(depth, 0)
     return _NUMBER.sub("", "".join(plain).replace("::::", "::")).strip(": ") or name
+
+
+def call_name(name: str) -> str:
+    """As `short_name`, for calls on the host: also without the class of a loader and the vendor of a runtime.
+
+    `enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__` → `enumerate(DataLoader)`, `hipMemcpyAsync` →
+    `MemcpyAsync`.
+    """
+    return _LOADER if name.startswith(_LOADER) else _VENDOR.sub("", short_name(name))

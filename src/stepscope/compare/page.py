@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 
+from stepscope.compare.call_trees import STEP
 from stepscope.compare.changes import Change, Changes
 from stepscope.compare.comparison import Comparison, FoundChange
 from stepscope.compare.sentences import doubt_text, samples_text, verdict_text
 from stepscope.compare.series import Series
 from stepscope.compare.settings import Setting
 from stepscope.compare.side import Side
+from stepscope.compare.tree_changes import BETWEEN, PathChange
 from stepscope.core.finding import Finding
 from stepscope.core.report import Bar, Bars, Block, Cell, Table, Text, Value
 from stepscope.core.schema import Unit
@@ -35,8 +37,13 @@ _IN_JSON_ONLY = (
     "operators by shapes, on the device",
     "operators by shapes, on the host",
 )
+_MOST = 0.5  # of the change on the host: if the device's own is as large, its calls explain it better
 _NAME = 72  # characters of a name: a screen of rows, not of names; the JSON has them in full
 _PER_STEP = "Calls and times are those of the mean traced step of a rank; work in parallel counts in full."
+_ALIGNED = (
+    "Calls of A and B are matched by their path from the step down, repeated ones in their order. Times are those of "
+    "the calls themselves, without calls inside; a call in one run only counts with all inside it. So the rows add up."
+)
 _PER_RECORDING = "Calls and times are those of all that was recorded of a rank, because steps are not marked in both."
 Columns = tuple[tuple[str, Unit | None], ...]
 _DIFFERENCE: Columns = (("A", "ns"), ("B", "ns"), ("B - A", "ns"), ("B / A", None), ("of the change", "ratio"))
@@ -49,6 +56,7 @@ def page_of(comparison: Comparison) -> Page:
         Part(name="settings", title="How the runs differ", blocks=tuple(_settings(comparison))),
         Part(name="device", title="Time of the device", blocks=tuple(_division("part", comparison.device))),
         Part(name="breakdown", title="Traced step", blocks=tuple(_division("kind", comparison.breakdown))),
+        *_trees(comparison),
         *_listings(comparison),
         Part(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
         Part(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
@@ -106,12 +114,23 @@ def _explained(comparison: Comparison) -> Iterable[Block]:
     if chosen is None:
         return
     rows = sorted(_drawn(chosen), key=lambda row: -abs(row.difference))
-    yield Table("What explains the change", ((what, None), *_DIFFERENCE), tuple(map(_parts, [*rows, _total(chosen)])))
+    yield _table("What explains the change", ((what, None),), map(_parts, [*rows, _total(chosen)]), chosen)
+    yield from _without_shares(chosen)
+    what, listing = _foremost(comparison)
+    rows = _notable(comparison, listing) if listing else []
+    if rows and listing:
+        yield _table("Largest differences in the traced steps", _heads(what), map(_row, rows), listing)
+
+
+def _foremost(comparison: Comparison) -> tuple[str, Changes | None]:
+    """Where the change is looked for first: in the calls by the device's time, if that changed, or by the host's."""
+    host, device = comparison.trees.get("host"), comparison.trees.get("device")
+    if host and device and abs(device.b - device.a) < _MOST * abs(host.b - host.a):
+        return "call on the host", host
+    if device or host:
+        return ("call, time on the device", device) if device else ("call on the host", host)
     what = next((name for name in _OPERATORS if name in comparison.listings), "")
-    rows = _notable(comparison, comparison.listings[what]) if what else []
-    if rows:
-        head = _heads(what.replace("operators", "operator"))
-        yield Table("Largest differences in the traced steps", head, tuple(map(_row, rows)))
+    return what.replace("operators", "operator"), comparison.listings.get(what)
 
 
 def _notable(comparison: Comparison, changes: Changes) -> list[Change]:
@@ -121,9 +140,38 @@ def _notable(comparison: Comparison, changes: Changes) -> list[Change]:
     return [row for row in changes.rows[:_FOREMOST] if row.difference and abs(row.difference) >= least]
 
 
-def _division(what: str, changes: Changes | None) -> Iterable[Block]:
+def _division(what: str, changes: Changes | None, note: Text | None = None) -> Iterable[Block]:
     if changes is not None:
-        yield Table("", ((what, None), *_DIFFERENCE), tuple(map(_parts, [*_drawn(changes), _total(changes)])))
+        if note:
+            yield note
+        yield _table("", ((what, None),), map(_parts, [*_drawn(changes), _total(changes)]), changes)
+        yield from _without_shares(changes)
+
+
+def _table(title: str, lead: Columns, rows: Iterable[tuple[Cell, ...]], changes: Changes) -> Table:
+    """A table of changes; without shares if there are none."""
+    columns = (*lead, *_DIFFERENCE[: None if _has_shares(changes) else -1])
+    return Table(title, columns, tuple(row[: len(columns)] for row in rows))
+
+
+def _has_shares(changes: Changes) -> bool:
+    return any(row.share is not None for row in changes.rows)
+
+
+def _without_shares(changes: Changes) -> Iterable[Text]:
+    """Why a table has no shares of the change."""
+    before, after = changes.wholes
+    whole = max(before, after)
+    if changes.rows and whole and not _has_shares(changes):
+        why = "No shares of the change are given: what grew and what shrank leave {} of {}."
+        yield Text(why, (Value(after - before, "ns"), Value(whole, "ns")))
+
+
+def _trees(comparison: Comparison) -> Iterable[Part]:
+    note = _PER_STEP if comparison.by_step else _PER_RECORDING
+    for what, changes in comparison.trees.items():
+        blocks = tuple(_listing(changes, f"{_ALIGNED} {note}", "path"))
+        yield Part(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
 
 
 def _listings(comparison: Comparison) -> Iterable[Part]:
@@ -134,21 +182,22 @@ def _listings(comparison: Comparison) -> Iterable[Part]:
             yield Part(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_listing(changes, note)))
 
 
-def _listing(changes: Changes, note: str) -> Iterable[Block]:
+def _listing(changes: Changes, note: str, what: str = "name") -> Iterable[Block]:
     rows = [row for row in changes.rows if row.difference or row.calls_a != row.calls_b]
     if not rows:
         yield Text("No difference.")
         return
     gone, new = (sum(row.matched == side for row in rows) for side in ("vanished", "appeared"))
     values = tuple(Value(count, "count") for count in (len(changes.rows), gone, new))
-    yield Text(f"{note} Of {{}} names {{}} are in A only, and {{}} in B only.", values)
-    yield Table("", _heads("name"), tuple(map(_row, rows[:_SHOWN])))
+    yield Text(f"{note} Of {{}} {what}s {{}} are in A only, and {{}} in B only.", values)
+    yield _table("", _heads(what), map(_row, rows[:_SHOWN]), changes)
+    yield from _without_shares(changes)
     if len(rows) > _SHOWN:
         yield Text("{} more: `--format json` has all.", (Value(len(rows) - _SHOWN, "count"),))
 
 
 def _heads(what: str) -> Columns:
-    return ((what, None), ("calls A", "count"), ("calls B", "count"), *_DIFFERENCE)
+    return ((what, None), ("calls A", "count"), ("calls B", "count"))
 
 
 def _row(row: Change) -> tuple[Cell, ...]:
@@ -157,9 +206,21 @@ def _row(row: Change) -> tuple[Cell, ...]:
 
 def _name(row: Change) -> str:
     """The name, a long one without its middle, of a path of modules without its begin; `…` where it is shortened."""
+    if isinstance(row, PathChange):
+        return _path(row)
     name = f"{row.name} …" if row.matched == "short name" else row.name
     is_path = "." in name and not any(mark in name for mark in ("::", "<", "(", " "))
     return "…" + name[1 - _NAME :] if is_path and len(name) > _NAME else shorten(name, _NAME)
+
+
+def _path(row: PathChange) -> str:
+    """The names from the step down, of which the last are the ones to know."""
+    if row.path == (STEP,):
+        return f"{STEP}, outside of the calls in it"
+    path = row.path[1:] if row.path[0] == STEP and len(row.path) > 1 else row.path
+    kept = next((first for first in range(len(path)) if len(BETWEEN.join(path[first:])) <= _NAME), len(path) - 1)
+    name = BETWEEN.join(("…", *path[kept:]) if kept else path)
+    return shorten(f"{name} …" if row.matched == "short name" else name, _NAME)
 
 
 def _parts(row: Change) -> tuple[Cell, ...]:

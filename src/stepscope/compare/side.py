@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stepscope.analyses.core_waits import UNCOUNTED, core_waits
+from stepscope.compare.call_trees import CallTrees, call_tree_of
 from stepscope.compare.divisions import Totals, breakdown_of, device_of, steps_of_ranks
 from stepscope.compare.listings import Listing, listings_of
 from stepscope.compare.series import Series, series_of
@@ -24,8 +25,9 @@ class Side:
 
     `untraced` and `traced` are its steps, None where there are none; `traced_steps` counts the step markers in its
     trace, of all ranks. `device` and `breakdown` divide the traced time, None without a trace that tells. `listings`
-    are by what they list. `taken` is the most of a mean step, as a share, that programs outside the job can have cost
-    it by having the cores; None where nobody watched. `findings` are (rule, finding), largest gain first.
+    are by what they list; `calls` is the tree of host calls, None where none were recorded. `taken` is the most of a
+    mean step, as a share, that programs outside the job can have cost it by having the cores; None where nobody
+    watched. `findings` are (rule, finding), largest gain first.
     """
 
     path: str
@@ -36,6 +38,7 @@ class Side:
     device: Totals | None
     breakdown: Totals | None
     listings: Mapping[str, Listing]
+    calls: CallTrees | None
     taken: float | None
     findings: tuple[tuple[str, Finding], ...]
 
@@ -52,6 +55,7 @@ def measure(run: Run) -> Side:
         device=device_of(run),
         breakdown=breakdown_of(run),
         listings=listings_of(run),
+        calls=call_tree_of(run),
         taken=_taken(run),
         findings=tuple((block.rule, block.finding) for block in diagnose(run).findings),
     )

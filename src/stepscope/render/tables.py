@@ -17,6 +17,7 @@ _GAP = 2  # blanks between columns
 _NARROWEST = 20  # cells below which a name cannot be read
 _HEADING = 11  # cells that the heading of a column of numbers may take on one line
 _LONGEST_WORD = 30  # cells of a word that is kept whole, such as the name of a rule
+_BETWEEN = " › "  # of the names of a path, a good place for a line to end
 _FOLDS = 2  # lines that a name may take before its middle is left out
 _LONGEST_COMMAND = 1_000  # characters of a sentence with a command: no name in a trace may be endless
 _FOLDS_OF_WORDS = 12  # lines that a sentence may take
@@ -78,8 +79,8 @@ def _limit(value: object, limit: int) -> int:
 
 
 def _is_prose(text: str) -> bool:
-    """True for sentences; names of functions and kernels have colons or brackets within."""
-    return _has_command(text) or not any(mark in text for mark in ("::", "<", "()"))
+    """True for sentences and paths; names of functions and kernels have colons or brackets within."""
+    return _has_command(text) or _BETWEEN in text or not any(mark in text for mark in ("::", "<", "()"))
 
 
 def _has_command(text: str) -> bool:
