@@ -49,7 +49,7 @@ def test_a_run_is_the_same_as_itself() -> None:
     assert comparison.phases
     assert {row.difference for row in comparison.phases.rows} == {0}
     assert comparison.settings == {}
-    assert told(comparison).startswith("No difference that the noise would not make: B is 1× as fast as A (95 % ")
+    assert told(comparison).startswith("No difference that the noise would not make: B is as fast as A (95 % ")
 
 
 def test_a_shift_of_times_changes_nothing() -> None:
@@ -85,6 +85,17 @@ def test_three_steps_are_inconclusive() -> None:
     sentence = told(comparison)
     assert sentence.startswith("Inconclusive: A has 3 steps to compare, and it takes 10 to tell noise from change; let")
     assert "Seen: B 1.99× as fast as A (95 % interval 1." in sentence
+
+
+def test_two_steps_carry_no_interval() -> None:
+    comparison = compared(looped(40, steps=5, noise=0), looped(30, steps=9, noise=0))
+    assert comparison.speed.ratio is None
+    assert [doubt.cause for doubt in comparison.outcome.because] == ["few-steps", "few-steps"]
+    assert told(comparison).startswith(
+        "Inconclusive: A has 2 steps to compare, and it takes 10 to tell noise from change;"
+    )
+    assert told(comparison).endswith(" Seen: 40 ms → 30 ms per step, without an interval: two steps carry none.")
+    assert told(compared(looped(steps=4), looped(steps=9))).endswith("without an interval: one step carries none.")
 
 
 def test_much_noise_is_inconclusive() -> None:
@@ -123,7 +134,7 @@ def test_other_batch_sizes_are_compared_by_samples() -> None:
     comparison = compared(looped(40, samples=32, noise=0), looped(60, samples=64, noise=0))
     words = samples_text(comparison)
     assert words
-    assert text(words).startswith("A step has 32 samples in A and 64 in B: B trains on 1.33× the samples a second")
+    assert text(words).startswith("A step has 32 samples in A and 64 in B: B trains on 1.33× as many samples a second")
     assert comparison.outcome.kind == "slower"
     assert samples_text(compared(looped(40), looped(60))) is None
     assert comparison.settings["samples in a step of a rank"] == (32, 64)

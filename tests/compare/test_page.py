@@ -109,3 +109,17 @@ def test_shares_that_would_say_nothing_are_left_out_with_the_reason() -> None:
     head = " ".join(drawn.split("─")[0].split())
     assert head.count("of the change") == 1
     assert "No shares of the change are given: what grew and what shrank leave 100 µs of 40.1 ms." in head
+
+
+def test_two_means_of_one_step_are_told_apart() -> None:
+    """The device works on after the end of the step on the host."""
+    drawn = " ".join(terminal(compared(traced(time=39), traced(time=10))).split())
+    assert "A traced step goes on here until its work on the device ends: 40.7 ms → 40 ms. The 40 ms → 40 ms" in drawn
+    assert "above are steps as the host marks them." in drawn
+    assert "A traced step goes on" not in terminal(compared(traced(time=20), traced(time=10)))
+
+
+def test_calls_of_a_step_and_of_a_recording_are_not_matched_and_the_page_says_so() -> None:
+    drawn = " ".join(terminal(compared(traced(marks=False), traced())).split())
+    assert "Calls are not matched by path, because only one of the runs marks its steps." in drawn
+    assert "Calls by path" not in drawn

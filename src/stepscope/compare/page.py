@@ -22,6 +22,7 @@ __all__ = ["page_of"]
 _SHOWN = 12  # rows of a listing: a screen; the JSON holds all
 _FOREMOST = 6  # settings and rows of the first screen
 _NOTABLE = 0.005  # of the larger traced step: on the first screen, less would only hide the rest
+_SAME_MEAN = 0.005  # of a mean step: two that differ by less are told by the same digits
 _NO_SHARE = 0.0005  # below it a share reads as nothing
 _PHASES = {"data_wait": "data wait"}
 _OPERATORS = ("operators on the device", "operators on the host")
@@ -54,8 +55,8 @@ def page_of(comparison: Comparison) -> Page:
     parts = [
         Part(name="comparison", title="Comparison", blocks=tuple(_summary(comparison))),
         Part(name="settings", title="How the runs differ", blocks=tuple(_settings(comparison))),
-        Part(name="device", title="Time of the device", blocks=tuple(_division("part", comparison.device))),
-        Part(name="breakdown", title="Traced step", blocks=tuple(_division("kind", comparison.breakdown))),
+        Part(name="device", title="Time of the device", blocks=tuple(_of_device(comparison))),
+        Part(name="breakdown", title="Traced step", blocks=tuple(_of_traced_step(comparison))),
         *_trees(comparison),
         *_listings(comparison),
         Part(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
@@ -140,12 +141,35 @@ def _notable(comparison: Comparison, changes: Changes) -> list[Change]:
     return [row for row in changes.rows[:_FOREMOST] if row.difference and abs(row.difference) >= least]
 
 
-def _division(what: str, changes: Changes | None, note: Text | None = None) -> Iterable[Block]:
-    if changes is not None:
-        if note:
-            yield note
-        yield _table("", ((what, None),), map(_parts, [*_drawn(changes), _total(changes)]), changes)
-        yield from _without_shares(changes)
+def _of_device(comparison: Comparison) -> Iterable[Block]:
+    if comparison.device:
+        per = ", per traced step" if comparison.by_step else ""
+        yield Text(f"The time from the first to the last work on a device{per}; it lacks what came before and after.")
+        yield from _division("part", comparison.device)
+
+
+def _of_traced_step(comparison: Comparison) -> Iterable[Block]:
+    if comparison.breakdown:
+        yield from _two_means(comparison, comparison.breakdown)
+        yield from _division("kind", comparison.breakdown)
+
+
+def _two_means(comparison: Comparison, traced: Changes) -> Iterable[Text]:
+    """Why the mean traced step is not the mean of the steps on the first screen."""
+    a, b = comparison.speed.a, comparison.speed.b
+    if not (comparison.by_step and a and b):
+        return
+    means = (traced.a, traced.b, a.phases.whole, b.phases.whole)
+    if all(abs(one - two) <= _SAME_MEAN * two for one, two in zip(means[:2], means[2:], strict=True)):
+        return
+    how = "steps as the host marks them" if a.traced and b.traced else "others, which were not traced"
+    why = "A traced step goes on here until its work on the device ends: {} → {}. The {} → {} above are"
+    yield Text(f"{why} {how}.", tuple(Value(mean, "ns") for mean in means))
+
+
+def _division(what: str, changes: Changes) -> Iterable[Block]:
+    yield _table("", ((what, None),), map(_parts, [*_drawn(changes), _total(changes)]), changes)
+    yield from _without_shares(changes)
 
 
 def _table(title: str, lead: Columns, rows: Iterable[tuple[Cell, ...]], changes: Changes) -> Table:
@@ -289,6 +313,8 @@ def _compared(comparison: Comparison) -> Iterable[Block]:
     lacking = [what for what, sides in both.items() if (sides[0] is None) != (sides[1] is None)]
     if lacking:
         yield Text(f"Not compared, because one of the runs has none: {', '.join(lacking)}.")
+    if a.calls and b.calls and not comparison.trees:
+        yield Text("Calls are not matched by path, because only one of the runs marks its steps.")
 
 
 def _steps(name: str, side: Side, series: Series | None) -> Text:

@@ -2,7 +2,7 @@
 
 from stepscope.compare.comparison import Comparison
 from stepscope.compare.series import Series
-from stepscope.compare.statistics import Ratio
+from stepscope.compare.statistics import LEAST, Ratio
 from stepscope.compare.verdict import ENOUGH, Doubt
 from stepscope.core.report import Text, Value
 
@@ -13,6 +13,7 @@ _STEADY = (
     "to make speed steady, fix the seed (`torch.manual_seed(0)`), do not shuffle, use batches of one shape, and keep "
     "checkpoints and validation out of the compared steps"
 )
+_EQUAL = 0.005  # of 1: a ratio that three digits do not tell from it
 _CLOCKS = "tracing makes steps longer, so only like compares with like"
 
 
@@ -40,9 +41,9 @@ def samples_text(comparison: Comparison) -> Text | None:
     sizes = [_size(one) for one in (speed.a, speed.b)]
     if sizes[0] == sizes[1]:
         return None
-    text, values = _ratio("A step has {} samples in A and {} in B: B trains on {}× the samples a second", speed.samples)
+    text, values = _ratio("B trains on {}× as many samples a second", speed.samples)
     return _sentence(
-        text,
+        f"A step has {{}} samples in A and {{}} in B: {text}",
         (Value(sizes[0], "count"), Value(sizes[1], "count"), *values),
         Text("{} → {} a second on each rank", (Value(rates[0], "count"), Value(rates[1], "count"))),
     )
@@ -85,13 +86,30 @@ def _inconclusive(comparison: Comparison) -> Text:
     seen = _recorded(comparison) or _steps(comparison.speed.a, comparison.speed.b)
     text, values = f"Inconclusive: {why.text}. Seen", why.values
     if ratio is None:
-        return Text(f"{text}: {seen.text}." if seen.text else f"Inconclusive: {why.text}.", (*values, *seen.values))
+        alone = _without_interval(comparison.speed.a, comparison.speed.b)
+        told = f"{text}: {seen.text}{alone}." if seen.text else f"Inconclusive: {why.text}."
+        return Text(told, (*values, *seen.values))
     shown, numbers = _ratio("B {}× as fast as A", ratio)
     return Text(f"{text}: {shown}: {seen.text}.", (*values, *numbers, *seen.values))
 
 
+def _without_interval(a: Series | None, b: Series | None) -> str:
+    """Why two means of steps are told without an interval."""
+    if a is None or b is None:
+        return ""
+    least = min(len(a.times), len(b.times))
+    return (
+        f", without an interval: {'one step carries' if least == 1 else 'two steps carry'} none"
+        if least < LEAST
+        else ""
+    )
+
+
 def _ratio(words: str, ratio: Ratio) -> tuple[str, tuple[Value, ...]]:
-    numbers = (ratio.estimate, ratio.low, ratio.high)
+    """Words in which `{}×` is the ratio; one that would be told as 1× is not told."""
+    numbers: tuple[float, ...] = (ratio.estimate, ratio.low, ratio.high)
+    if abs(ratio.estimate - 1) < _EQUAL:
+        words, numbers = words.replace("{}× ", ""), numbers[1:]
     return f"{words} (95 % interval {{}}–{{}})", tuple(Value(number, None) for number in numbers)
 
 

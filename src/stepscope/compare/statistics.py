@@ -18,13 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CONFIDENCE", "REPLICATES", "Ratio", "block_length", "speed_ratio", "student"]
+__all__ = ["CONFIDENCE", "LEAST", "REPLICATES", "Ratio", "block_length", "speed_ratio", "student"]
 
 CONFIDENCE = 0.95
 """One interval in twenty may miss."""
 
 REPLICATES = 2000
 """Means drawn for each run: the ends of the interval then vary by about 2 % of its width."""
+
+LEAST = 3
+"""Steps from which on there is an interval: two differ in one way only, from which no spread can be told."""
 
 _SEED = 1989  # any number does, as long as it stays the same
 _Z = 1.959964  # quantile of the normal distribution for CONFIDENCE
@@ -51,7 +54,7 @@ class Ratio:
 
 
 def speed_ratio(a: Floats, b: Floats, amounts_a: Floats | None = None, amounts_b: Floats | None = None) -> Ratio:
-    """The mean speed of B over that of A, from positive times of consecutive steps (at least two on each side).
+    """The mean speed of B over that of A, from positive times of consecutive steps (at least LEAST on each side).
 
     `amounts` are what each step does, such as samples; without, each step does the same.
     """

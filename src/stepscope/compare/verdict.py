@@ -12,7 +12,7 @@ from typing import Literal
 
 from stepscope.compare.series import Series
 from stepscope.compare.side import Side
-from stepscope.compare.statistics import Ratio, speed_ratio
+from stepscope.compare.statistics import LEAST, Ratio, speed_ratio
 from stepscope.compare.steadiness import Unsteady, unsteadiness
 
 __all__ = ["ENOUGH", "NARROW", "SAME", "Doubt", "Outcome", "Speed", "judged", "speed_of"]
@@ -50,7 +50,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Speed:
-    """The steps that are compared, and their ratio; None on a side that has none, or of fewer than two steps."""
+    """The steps that are compared, and their ratio; None on a side that has none, or of fewer than LEAST steps."""
 
     a: Series | None
     b: Series | None
@@ -73,7 +73,7 @@ def speed_of(a: Side, b: Side) -> Speed:
     """Compare untraced steps with untraced ones, else traced with traced ones, else what there is."""
     pairs = ((a.untraced, b.untraced), (a.traced, b.traced), (a.untraced or a.traced, b.untraced or b.traced))
     one, two = next(((one, two) for one, two in pairs if one and two), pairs[-1])
-    if one is None or two is None or min(len(one.times), len(two.times)) < 2:
+    if one is None or two is None or min(len(one.times), len(two.times)) < LEAST:
         return Speed(a=one, b=two, ratio=None, samples=None)
     samples = None
     if one.samples is not None and two.samples is not None and min(one.samples.sum(), two.samples.sum()) > 0:

@@ -160,9 +160,9 @@ def _legend(console: Console, bars: Bars, values: list[float], width: int) -> li
     fills = _fills(console, bars)
     labels = [(plain(part.label), quantity(part.value, bars.unit)) for part in bars.parts]
     percents = [quantity(share, "ratio") for share in shares(values)]
-    for gap, with_times in ((" ", True), (" ", False), ("", False)):
+    for with_times in (True, False):
         legend = [
-            Line(fill, style=style).append(f"{gap}{label}{f' {time}' if with_times else ''} {percent}", "default")
+            Line(fill, style=style).append(f" {label}{f' {time}' if with_times else ''} {percent}", "default")
             for (fill, style), (label, time), percent in zip(fills, labels, percents, strict=True)
         ]
         if sum(part.cell_len + 2 for part in legend) - 2 <= width:
