@@ -44,3 +44,30 @@ def test_two_bars_stand_above_each_other_on_one_scale(browser: Browser, tmp_path
     )
     assert colours[0] == colours[1]
     page.close()
+
+
+def traced(times: tuple[float, ...]) -> Synth:
+    """A traced step of calls one after the other, each with a call and a kernel inside."""
+    synth, at = Synth().host("ProfilerStep#0", "annotation", 0, 100), 0.0
+    for number, time in enumerate(times):
+        synth.host(f"aten::a_layer_with_a_name_{number}x", "operator", at, at + time)
+        synth.host("aten::convolution_overrideable", "operator", at, at + time)
+        synth.host("cudaLaunchKernel", "runtime", at, at + time / 2, correlation=number + 1)
+        synth.kernel(at + time, at + 2 * time, f"kernel{number}", correlation=number + 1)
+        at += 3 * time
+    return synth
+
+
+def test_a_telephone_shows_every_table_whole(browser: Browser, tmp_path: Path) -> None:
+    """Names over figures, four figures to a line; nothing has to be moved sideways."""
+    file = tmp_path / "comparison.html"
+    comparison = compare(measure(traced((1, 2, 3)).run()), measure(traced((5, 2, 9, 4)).run()))
+    file.write_text(page_html(page_of(comparison)), encoding="utf-8")
+    page = browser.new_page(viewport={"width": TELEPHONE, "height": 900})
+    page.goto(file.as_uri())
+    wider = "[...document.querySelectorAll('.scroll')].filter(box => box.scrollWidth > box.clientWidth).length"
+    assert page.locator(".stacks").count() >= 3
+    assert page.evaluate(wider) == 0
+    tops = "[...document.querySelector('.stacks tbody tr').children].map(cell => cell.getBoundingClientRect().top)"
+    assert len(set(page.evaluate(tops))) == 3
+    page.close()

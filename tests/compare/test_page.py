@@ -114,12 +114,25 @@ def test_shares_that_would_say_nothing_are_left_out_with_the_reason() -> None:
 def test_two_means_of_one_step_are_told_apart() -> None:
     """The device works on after the end of the step on the host."""
     drawn = " ".join(terminal(compared(traced(time=39), traced(time=10))).split())
-    assert "A traced step goes on here until its work on the device ends: 40.7 ms → 40 ms. The 40 ms → 40 ms" in drawn
-    assert "above are steps as the host marks them." in drawn
-    assert "A traced step goes on" not in terminal(compared(traced(time=20), traced(time=10)))
+    assert (
+        "These steps go on until their work on the device ends, 40.7 ms → 40 ms; above they end on the host, " in drawn
+    )
+    assert "These steps go on" not in terminal(compared(traced(time=20), traced(time=10)))
 
 
 def test_calls_of_a_step_and_of_a_recording_are_not_matched_and_the_page_says_so() -> None:
     drawn = " ".join(terminal(compared(traced(marks=False), traced())).split())
     assert "Calls are not matched by path, because only one of the runs marks its steps." in drawn
     assert "Calls by path" not in drawn
+
+
+def test_a_path_says_each_function_of_backward_once() -> None:
+    def backward(time: float) -> Synth:
+        synth = Synth().host("ProfilerStep#0", "annotation", 0, 40)
+        synth.host("autograd::engine::evaluate_function: MmBackward0", "operator", 1, 21)
+        return synth.host("MmBackward0", "operator", 2, 20).host("aten::mm", "operator", 3, 3 + time)
+
+    drawn = " ".join(terminal(compared(backward(5), backward(10))).split())
+    assert "MmBackward0 › aten::mm 1 1 5 ms 10 ms" in drawn
+    assert "MmBackward0 › MmBackward0 1 1 13 ms 8 ms" in drawn
+    assert "evaluate_function" not in drawn[: drawn.index("Operators on the host")]

@@ -38,6 +38,7 @@ _IN_JSON_ONLY = (
     "operators by shapes, on the device",
     "operators by shapes, on the host",
 )
+_ENGINE = "autograd::engine::evaluate_function: "  # around each function, whose name says as much
 _MOST = 0.5  # of the change on the host: if the device's own is as large, its calls explain it better
 _NAME = 72  # characters of a name: a screen of rows, not of names; the JSON has them in full
 _PER_STEP = "Calls and times are those of the mean traced step of a rank; work in parallel counts in full."
@@ -162,9 +163,10 @@ def _two_means(comparison: Comparison, traced: Changes) -> Iterable[Text]:
     means = (traced.a, traced.b, a.phases.whole, b.phases.whole)
     if all(abs(one - two) <= _SAME_MEAN * two for one, two in zip(means[:2], means[2:], strict=True)):
         return
-    how = "steps as the host marks them" if a.traced and b.traced else "others, which were not traced"
-    why = "A traced step goes on here until its work on the device ends: {} → {}. The {} → {} above are"
-    yield Text(f"{why} {how}.", tuple(Value(mean, "ns") for mean in means))
+    why = "These are traced steps, {} → {}, and tracing makes steps longer; the {} → {} above were not traced."
+    if a.traced and b.traced:
+        why = "These steps go on until their work on the device ends, {} → {}; above they end on the host, {} → {}."
+    yield Text(why, tuple(Value(mean, "ns") for mean in means))
 
 
 def _division(what: str, changes: Changes) -> Iterable[Block]:
@@ -241,7 +243,8 @@ def _path(row: PathChange) -> str:
     """The names from the step down, of which the last are the ones to know."""
     if row.path == (STEP,):
         return f"{STEP}, outside of the calls in it"
-    path = row.path[1:] if row.path[0] == STEP and len(row.path) > 1 else row.path
+    names = [name.removeprefix(_ENGINE) for name in row.path[row.path[0] == STEP and len(row.path) > 1 :]]
+    path = [name for place, name in enumerate(names) if name not in names[place + 1 : -1][:1]]
     kept = next((first for first in range(len(path)) if len(BETWEEN.join(path[first:])) <= _NAME), len(path) - 1)
     name = BETWEEN.join(("…", *path[kept:]) if kept else path)
     return shorten(f"{name} …" if row.matched == "short name" else name, _NAME)

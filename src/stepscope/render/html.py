@@ -23,6 +23,7 @@ _UNBROKEN = 12  # characters of a name that never ends a line in its middle
 _SHORT = 24  # characters of a cell that needs no folding on a telephone
 _LONG = "words long"  # classes of the cells of a column that does
 _MANY_COLUMNS = 6  # more than a telephone shows beside a long one
+_TOO_MANY_COLUMNS = 8  # more than it shows at all
 _SEPARATOR = re.compile(r"<[^>]*>|(?:::|[/\\_,(])(?=\w)")  # or a tag, which stays as it is
 
 
@@ -38,8 +39,7 @@ def page_html(page: Page) -> str:
     """A document that is no report, as one page: its first sentence is the heading."""
     first, *rest = page.parts[0].blocks
     heading = text(first) if isinstance(first, Text) else page.name
-    lead = f"{_name(page.name)} of <code>{_name(page.subject)}</code>"
-    return _page(f"{plain(page.subject)} – stepscope", _body(page, lead, heading, rest, {}))
+    return _page(f"{plain(page.subject)} – stepscope", _body(page, _name(page.name), heading, rest, {}))
 
 
 def _body(
@@ -145,7 +145,9 @@ def _table(table: Table) -> str:
         for row in texts
     )
     caption = f"<caption>{_name(table.title)}</caption>" if table.title else ""
-    stacks = ' class="stacks"' if kinds.count(_LONG) > 1 or (_LONG in kinds and len(kinds) >= _MANY_COLUMNS) else ""
+    many = _MANY_COLUMNS if _LONG in kinds else _TOO_MANY_COLUMNS
+    named = any(kind != "number" for kind in kinds)
+    stacks = ' class="stacks"' if kinds.count(_LONG) > 1 or (named and len(kinds) >= many) else ""
     return (
         f'<div class="scroll" tabindex="0"><table{stacks}>{caption}<thead><tr>{heads}</tr></thead>'
         f"<tbody>\n{rows}\n</tbody></table></div>"
