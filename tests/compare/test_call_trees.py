@@ -122,6 +122,18 @@ def test_steps_are_put_together_and_calls_are_those_of_the_mean_step() -> None:
     }
 
 
+def test_of_several_ranks_it_is_the_mean() -> None:
+    """The second rank has a call more, which counts for a half."""
+    one, two = step(Synth(), ("aten::mm", 4)), step(Synth(), ("aten::mm", 4))
+    two.host("ProfilerStep#0", "annotation", 0, 40, rank=1).host("aten::mm", "operator", 0, 8, rank=1)
+    two.host("in aten::mm", "operator", 0, 2, rank=1).host("aten::item", "operator", 20, 21, rank=1)
+    assert rows(changed(one, two)) == {
+        ("ProfilerStep", 1.0, 1.0, 36_000, 33_500),
+        ("ProfilerStep › aten::mm", 1.0, 1.0, 2_000, 4_000),
+        ("ProfilerStep › aten::item", None, 0.5, None, 500),
+    }
+
+
 def test_backward_on_its_thread_is_part_of_the_step_and_waiting_for_it_is_not() -> None:
     def backward(time: float) -> Synth:
         synth = step(Synth(), ("aten::mm", 4))

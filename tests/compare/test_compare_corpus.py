@@ -63,6 +63,8 @@ def test_operators_that_came_and_went_in_the_pair_of_holistic_trace_analysis(cor
         "All2All_Pooled_Req",
     }
     assert not [row for row in rows if row.matched == "vanished"]
+    came = {row.path[-1] for row in comparison.trees["host"].rows if isinstance(row, PathChange) and row.a is None}
+    assert came >= {"AddmmBackward0", "CatBackward0", "All2All_Pooled_Req"}
     (reduced,) = comparison.listings["annotations"].rows
     assert (reduced.name, reduced.calls_a, reduced.calls_b) == ("nccl:all_reduce", 1.0, 0.5)
     assert (reduced.a, reduced.b) == (round((66_000 + 67_000) / 2), 33_000)
