@@ -173,6 +173,7 @@ def test_steps_marked_on_one_side_only_are_no_trees_to_align() -> None:
     unmarked = Synth().host("aten::mm", "operator", 0, 4)
     assert tree_changes(call_tree_of(step(Synth(), ("aten::mm", 4)).run()), call_tree_of(unmarked.run())) == {}
     assert call_tree_of(Synth().run()) is None
+    assert call_tree_of(Synth().host("cudaLaunchKernel", "runtime", 0, 4).run()) is None
     twice = Synth().host("aten::mm", "operator", 0, 4).host("aten::mm", "operator", 4, 9)
     assert rows(changed(unmarked, twice)) == {("aten::mm", None, 1.0, None, 5_000)}
 

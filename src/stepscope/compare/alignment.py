@@ -7,8 +7,9 @@ the numbers of instances, or by vendor. Marks (of the user, of a framework) that
 calls are left on both sides.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from stepscope.compare.calls import CallTree, call_tree, digests, preorder
 from stepscope.compare.names import call_name
 from stepscope.compare.sequences import Pairs, common
 
-__all__ = ["Union", "added", "united"]
+__all__ = ["Union", "summed", "united"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -37,11 +38,13 @@ class Union:
     shortened: Bools
 
 
-def added(a: CallTree, b: CallTree) -> CallTree:
-    """One tree for both, with sums of the figures."""
-    if a.shape[0] == b.shape[0]:
-        return replace(a, figures=a.figures + b.figures)
-    return united(a, b).tree
+def summed(trees: Iterable[CallTree]) -> CallTree:
+    """One tree for all (one or more), with sums of the figures; those that are alike are added without a search."""
+    alike: dict[int, CallTree] = {}
+    for tree in trees:
+        known = alike.get(int(tree.shape[0]))
+        alike[int(tree.shape[0])] = replace(known, figures=known.figures + tree.figures) if known else tree
+    return reduce(lambda a, b: united(a, b).tree, alike.values())
 
 
 def united(a: CallTree, b: CallTree) -> Union:

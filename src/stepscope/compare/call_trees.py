@@ -7,7 +7,7 @@ of all that was recorded. Times are ns.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import pairwise
 from zlib import crc32
 
@@ -18,7 +18,8 @@ import polars as pl
 from stepscope.analyses._host import CALLS, HostTree, enumerated, host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import is_backward
-from stepscope.compare.alignment import added
+from stepscope.analyses._tables import RECORD_TRACE
+from stepscope.compare.alignment import summed
 from stepscope.compare.calls import CallTree, call_tree, levels_of
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import Nesting, nest
@@ -65,7 +66,7 @@ class CallTrees:
 
 
 def call_tree_of(run: Run) -> CallTrees | None:
-    """The call tree of a run; None where the host was not recorded."""
+    """The call tree of a run; None where no operators or annotations of the host were recorded."""
     try:
         return run.per_rank(_of_ranks, _joined)
     except MissingData:
@@ -76,7 +77,7 @@ def _joined(parts: Sequence[CallTrees]) -> CallTrees:
     """The trees of ranks as one; of ranks that mark steps, if any do."""
     kept = [part for part in parts if part.steps] or list(parts)
     return CallTrees(
-        tree=reduce(added, (part.tree for part in kept)),
+        tree=summed(part.tree for part in kept),
         steps=sum(part.steps for part in kept),
         count=sum(part.count for part in kept),
         on_device=any(part.on_device for part in kept),
@@ -87,7 +88,10 @@ def _of_ranks(run: Run) -> CallTrees:
     tree = host_tree(run)
     device, on_device = _device_time(run, tree)
     ranks = tree.frame["rank"].to_numpy()
-    return _joined([_of_rank(run, tree, device, on_device, np.flatnonzero(ranks == rank)) for rank in np.unique(ranks)])
+    working = np.unique(ranks[~_calls(tree)])
+    if not len(working):
+        raise MissingData("operators", how=RECORD_TRACE)
+    return _joined([_of_rank(run, tree, device, on_device, np.flatnonzero(ranks == rank)) for rank in working])
 
 
 def _device_time(run: Run, tree: HostTree) -> tuple[Ints, bool]:
@@ -118,7 +122,7 @@ def _of_rank(run: Run, tree: HostTree, device: Ints, on_device: bool, rows: Ints
     ends = np.flatnonzero(np.diff(step[kept], append=-1)) + 1
     steps = int(marker.sum())
     trees = (_rooted(flat, slice(first, last)) for first, last in pairwise((0, *ends.tolist())))
-    return CallTrees(tree=reduce(added, trees), steps=steps, count=max(steps, 1), on_device=on_device)
+    return CallTrees(tree=summed(trees), steps=steps, count=max(steps, 1), on_device=on_device)
 
 
 def _calls(tree: HostTree) -> Bools:

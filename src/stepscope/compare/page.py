@@ -196,7 +196,7 @@ def _without_shares(changes: Changes) -> Iterable[Text]:
 def _trees(comparison: Comparison) -> Iterable[Part]:
     note = _PER_STEP if comparison.by_step else _PER_RECORDING
     for what, changes in comparison.trees.items():
-        blocks = tuple(_listing(changes, f"{_ALIGNED} {note}", "path"))
+        blocks = (*_listing(changes, f"{_ALIGNED} {note}", "path"), *_without_shares(changes))
         yield Part(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
 
 
@@ -217,7 +217,6 @@ def _listing(changes: Changes, note: str, what: str = "name") -> Iterable[Block]
     values = tuple(Value(count, "count") for count in (len(changes.rows), gone, new))
     yield Text(f"{note} Of {{}} {what}s {{}} are in A only, and {{}} in B only.", values)
     yield _table("", _heads(what), map(_row, rows[:_SHOWN]), changes)
-    yield from _without_shares(changes)
     if len(rows) > _SHOWN:
         yield Text("{} more: `--format json` has all.", (Value(len(rows) - _SHOWN, "count"),))
 

@@ -2,7 +2,7 @@
 
 from stepscope.compare.comparison import Comparison
 from stepscope.compare.series import Series
-from stepscope.compare.statistics import LEAST, Ratio
+from stepscope.compare.statistics import Ratio
 from stepscope.compare.verdict import ENOUGH, Doubt
 from stepscope.core.report import Text, Value
 
@@ -94,15 +94,11 @@ def _inconclusive(comparison: Comparison) -> Text:
 
 
 def _without_interval(a: Series | None, b: Series | None) -> str:
-    """Why two means of steps are told without an interval."""
+    """Why two means of steps are told without an interval: there are fewer than LEAST."""
     if a is None or b is None:
         return ""
-    least = min(len(a.times), len(b.times))
-    return (
-        f", without an interval: {'one step carries' if least == 1 else 'two steps carry'} none"
-        if least < LEAST
-        else ""
-    )
+    carrying = {1: "one step carries", 2: "two steps carry"}[min(len(a.times), len(b.times))]
+    return f", without an interval: {carrying} none"
 
 
 def _ratio(words: str, ratio: Ratio) -> tuple[str, tuple[Value, ...]]:
