@@ -56,6 +56,13 @@ def test_a_run_without_data_is_missing_data_and_says_how_to_record_it(analysis: 
 
 
 @every_analysis
+def test_a_wide_table_says_which_of_its_columns_lead(analysis: Analysis) -> None:
+    """Ten columns find room on a terminal, as a rule; of more, a reader should see the useful ones."""
+    assert {*analysis.leading} <= {column.name for column in analysis.columns}
+    assert analysis.leading or len(analysis.columns) <= 10
+
+
+@every_analysis
 def test_the_columns_are_the_declared_ones(analysis: Analysis, gpu_run: Run) -> None:
     try:
         table = analysis(gpu_run)

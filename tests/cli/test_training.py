@@ -127,8 +127,11 @@ def test_show_in_every_format_has_the_same_steps(job: tuple[Path, subprocess.Com
     markdown = stepscope("show", "steps", "r", "--format", "markdown", cwd=folder).stdout
     assert len(markdown.splitlines()) == 82
     table = stepscope("show", "steps", "r", "--rows", "5", cwd=folder)
-    assert table.stdout.count("\n   0     4 ") >= 1
-    assert table.stderr == "75 more rows: add --rows 0, or --format csv\n"
+    assert table.stdout.count("\n   4 ") == 1
+    assert table.stderr.splitlines() == [
+        "5 more columns with --columns all: rank, start, end, micro_batches, clock",
+        "75 more rows: add --rows 0, or --format csv",
+    ]
 
 
 def test_progress_appears_on_a_terminal_and_leaves_the_jobs_output_alone(tmp_path: Path) -> None:

@@ -60,3 +60,19 @@ def test_paths_of_modules_as_a_tree() -> None:
         "Net_0", "Net_0", "  A_1", "    B_0", "  A_10", "  C_0.D_0", None, "Other_0.E_0", "Net_0"
     ]  # fmt: skip
     assert [row[0] for row in frame_table(columns, frame).rows] == paths
+
+
+def test_columns_in_order_of_use() -> None:
+    """Leading ones, then as declared; ids that tell no rows apart and what no row has come last."""
+    columns = (
+        Column("rank", pl.Int32, None, ""),
+        Column("name", pl.String, None, ""),
+        Column("never", pl.Int64, "ns", ""),
+        Column("calls", pl.Int64, "count", ""),
+        Column("total", pl.Int64, "ns", ""),
+    )
+    schema = {column.name: column.type for column in columns}
+    rows = pl.DataFrame([(0, "a", None, 1, 5), (0, "b", None, 1, 4)], schema=schema, orient="row")
+    assert frame_table(columns, rows, leading=("total", "never")).order == (4, 1, 3, 0, 2)
+    assert frame_table(columns, rows.head(1), leading=()).order == (0, 1, 3, 4, 2)
+    assert frame_table(columns, rows).order == ()

@@ -61,11 +61,17 @@ def test_of_many_figures_the_first_screen_shows_those_that_fit_whole(report: Rep
     assert lines == ["   a figure with a long name, number 0 0; a figure with a long name, number 1 1"] * 3
 
 
-def test_a_pipe_gets_plain_text_of_100_columns(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
+@pytest.mark.parametrize(("asked", "width"), [(None, 100), ("", 100), ("wide", 100), ("0", 100), ("72", 72), ("5", 60)])
+def test_a_pipe_gets_plain_text_of_100_columns_or_as_many_as_columns_says(
+    report: Report, monkeypatch: pytest.MonkeyPatch, asked: str | None, width: int
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("COLUMNS", asked)
     text = printed(report)
     assert "\x1b" not in text
-    assert max(map(len, text.splitlines())) <= 100
+    assert console_for(io.StringIO()).width == width
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_the_full_report_holds_every_finding_and_what_was_not_recorded(report: Report) -> None:

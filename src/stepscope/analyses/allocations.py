@@ -53,4 +53,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.with_columns(named_device()), COLUMNS)
 
 
-ANALYSIS = allocations = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("start", "bytes", "lifetime", "fate", "operator", "category", "phase", "device", "step")
+ANALYSIS = allocations = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

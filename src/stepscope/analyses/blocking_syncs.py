@@ -112,4 +112,5 @@ def _of_rank(syncs: pl.DataFrame, busy: Spans, launched: Ints) -> Ints:
     return np.where(caused & first, lengths, 0)
 
 
-ANALYSIS = blocking_syncs = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("call", "file", "line", "calls", "total", "per_step", "bubble", "operator", "text", "function")
+ANALYSIS = blocking_syncs = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

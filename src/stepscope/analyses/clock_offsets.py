@@ -151,4 +151,5 @@ def _row(rank: int, reference: int, at: int | None, clock: _Clock, hosts: dict[i
     )  # fmt: skip
 
 
-ANALYSIS = clock_offsets = Analysis(compute=compute, columns=COLUMNS)
+LEADING = ("status", "offset", "uncertainty", "matched", "host", "drift_ppm", "low", "high", "reason", "through")
+ANALYSIS = clock_offsets = Analysis(compute=compute, columns=COLUMNS, leading=LEADING)

@@ -114,4 +114,17 @@ def _bytes() -> pl.Expr:
     return pl.when(~half_known).then(pl.max_horizontal("in_elements", out) * size).alias("bytes")
 
 
-ANALYSIS = collectives = Analysis(compute=compute, columns=COLUMNS)
+LEADING = (
+    "collective",
+    "bytes",
+    "duration",
+    "waiting",
+    "bus_bandwidth",
+    "transfer",
+    "step",
+    "ranks",
+    "group",
+    "start",
+    "rank",
+)
+ANALYSIS = collectives = Analysis(compute=compute, columns=COLUMNS, leading=LEADING)

@@ -65,4 +65,5 @@ def _together(copies: pl.DataFrame) -> float | None:
     return float(sums["bytes"][0] / sums["time"][0])
 
 
-ANALYSIS = copies = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("copy", "host_memory", "count", "bytes", "total", "exposed", "bandwidth_mean", "mean", "busy")
+ANALYSIS = copies = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

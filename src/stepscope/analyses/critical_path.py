@@ -237,4 +237,5 @@ def _check(path: pl.DataFrame, steps: pl.DataFrame) -> None:
     assert np.array_equal(ends[np.append(first[1:], True)[: len(number)]], steps["end"].to_numpy())
 
 
-ANALYSIS = critical_path = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("step", "class", "name", "duration", "operator", "file", "line", "module", "start")
+ANALYSIS = critical_path = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -41,4 +41,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort(by, descending=[False, True, *[False] * (len(_KEY) - 1)], nulls_last=True), COLUMNS)
 
 
-ANALYSIS = critical_path_names = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("class", "name", "share", "per_step", "total", "operator", "file", "line", "segments")
+ANALYSIS = critical_path_names = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

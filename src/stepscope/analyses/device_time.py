@@ -63,4 +63,15 @@ def _row(work: pl.DataFrame, unknown: Spans) -> tuple[int, ...]:
     return (first, last, span, *counts, *busy, exposed_communication, exposed_memory, idle)
 
 
-ANALYSIS = device_time = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "busy",
+    "idle",
+    "compute_busy",
+    "communication_busy",
+    "exposed_communication",
+    "exposed_memory",
+    "span",
+    "kernels",
+    "memory_busy",
+)
+ANALYSIS = device_time = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

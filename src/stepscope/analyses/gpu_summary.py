@@ -106,4 +106,5 @@ def _tensor_core_share(kernels: pl.DataFrame) -> float | None:
     return total(spans(attributed.filter("tensor_cores"))) / whole if whole else None
 
 
-ANALYSIS = gpu_summary = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("name", "utilisation", "sm_efficiency", "occupancy", "tensor_core_share", "memory")
+ANALYSIS = gpu_summary = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

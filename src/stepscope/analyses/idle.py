@@ -66,4 +66,5 @@ def _most(gaps: pl.DataFrame, names: tuple[str, ...], cause: str, total: str) ->
     return sums.unique(_DEVICE, keep="first", maintain_order=True)
 
 
-ANALYSIS = idle = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("class", "gaps", "total", "share", "longest", "activity", "file", "line", "line_total", "function")
+ANALYSIS = idle = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -113,4 +113,5 @@ def _operators(run: Run, gaps: pl.DataFrame) -> pl.Series:
     return pl.select(pl.when(known).then(tree.frame["name"].gather(gaps["operator"].clip(0)))).to_series()
 
 
-ANALYSIS = idle_gaps = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("step", "start", "duration", "class", "activity", "file", "line", "next", "operator", "module", "function")
+ANALYSIS = idle_gaps = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -33,4 +33,17 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort(*order, descending=list(order.values())), COLUMNS)
 
 
-ANALYSIS = kernel_launches = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "name",
+    "calls",
+    "total",
+    "share",
+    "mean",
+    "grid",
+    "block",
+    "registers",
+    "occupancy",
+    "operator",
+    "tensor_cores",
+)
+ANALYSIS = kernel_launches = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

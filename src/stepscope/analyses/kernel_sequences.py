@@ -116,4 +116,5 @@ def _sums(each: pl.DataFrame) -> pl.DataFrame:
     return rows.sort("rank", "device_total", "first", "length", descending=[False, True, False, True])
 
 
-ANALYSIS = kernel_sequences = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("operator", "length", "calls", "device_total", "host_total", "between", "sequence", "called_by")
+ANALYSIS = kernel_sequences = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -34,4 +34,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort("rank", "device", "total", "name", descending=[False, False, True, False]), COLUMNS)
 
 
-ANALYSIS = kernels = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("name", "calls", "total", "share", "mean", "operator", "occupancy", "tensor_cores", "max")
+ANALYSIS = kernels = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

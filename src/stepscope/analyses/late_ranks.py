@@ -62,4 +62,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows, COLUMNS).sort("rank", "group")
 
 
-ANALYSIS = late_ranks = Analysis(compute=compute, columns=COLUMNS)
+LEADING = ("group", "collectives", "last", "share", "delay", "per_step", "mean_delay", "longest_delay")
+ANALYSIS = late_ranks = Analysis(compute=compute, columns=COLUMNS, leading=LEADING)

@@ -64,4 +64,16 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort("rank", "calls", "call", descending=[False, True, False]), COLUMNS)
 
 
-ANALYSIS = launches = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "call",
+    "calls",
+    "work",
+    "host_total",
+    "host_mean",
+    "delay_mean",
+    "delay_p99",
+    "short_work",
+    "slow_calls",
+    "late_starts",
+)
+ANALYSIS = launches = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

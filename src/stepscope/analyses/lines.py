@@ -66,4 +66,5 @@ def _most(column: str) -> pl.Expr:
     return pl.col(column).drop_nulls().mode().sort().first().alias(column)
 
 
-ANALYSIS = lines = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("file", "line", "share", "time", "function", "text", "work", "phase", "leaf", "call")
+ANALYSIS = lines = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

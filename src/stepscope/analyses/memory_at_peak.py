@@ -65,4 +65,5 @@ def compute(run: Run) -> pl.DataFrame:
     )
 
 
-ANALYSIS = memory_at_peak = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("category", "module", "operator", "bytes", "share", "blocks", "file", "line", "function")
+ANALYSIS = memory_at_peak = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

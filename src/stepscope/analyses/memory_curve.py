@@ -67,4 +67,5 @@ def _thinned(events: pl.DataFrame) -> pl.DataFrame:
     return rows.select("row").drop_nulls().unique().sort("row")
 
 
-ANALYSIS = memory_curve = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("time", "step", "phase", "allocated", "reserved", "change", "capacity")
+ANALYSIS = memory_curve = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

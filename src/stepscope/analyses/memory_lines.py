@@ -56,4 +56,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort("key", "bytes", *_PLACE, descending=descending, nulls_last=True), COLUMNS)
 
 
-ANALYSIS = memory_lines = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("file", "line", "function", "bytes", "share", "blocks", "text")
+ANALYSIS = memory_lines = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -32,4 +32,15 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort(*order, descending=[False, True, True, False], nulls_last=True), COLUMNS)
 
 
-ANALYSIS = memory_operators = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "name",
+    "calls",
+    "allocated_self",
+    "increase_self",
+    "allocations_self",
+    "allocated_total",
+    "increase_total",
+    "device_type",
+    "device",
+)
+ANALYSIS = memory_operators = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -41,4 +41,14 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort(*order, descending=list(order.values()), nulls_last=True), COLUMNS)
 
 
-ANALYSIS = memory_operators_by_step = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "step",
+    "name",
+    "calls",
+    "allocated_self",
+    "increase_self",
+    "allocations_self",
+    "allocated_total",
+    "increase_total",
+)
+ANALYSIS = memory_operators_by_step = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -127,4 +127,18 @@ def _median_slope(steps: Ints, levels: Ints) -> float:
     return float(np.median((levels[second] - levels[first]) / (steps[second] - steps[first])))
 
 
-ANALYSIS = memory_peaks = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "device_type",
+    "device",
+    "allocated",
+    "reserved",
+    "capacity",
+    "share",
+    "step",
+    "phase",
+    "growth",
+    "unused",
+    "reserved_share",
+    "out_of_memory",
+)
+ANALYSIS = memory_peaks = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -75,4 +75,5 @@ def _in_steps(work: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     return placed.filter(pl.col("at") < pl.col("end"))
 
 
-ANALYSIS = mfu = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("step", "duration", "mfu", "coverage", "speed", "flops", "gpu")
+ANALYSIS = mfu = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -65,4 +65,5 @@ def _is_outermost(found: Modules) -> npt.NDArray[np.bool_]:
     return outermost
 
 
-ANALYSIS = module_classes = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("class", "pass", "instances", "calls", "host_total", "device_total", "device_self", "host_self")
+ANALYSIS = module_classes = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -64,4 +64,5 @@ def _operators(run: Run) -> pl.Series:
     return at_rows(found.tree.frame["name"], around)
 
 
-ANALYSIS = module_kernels = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("module", "pass", "name", "calls", "device_total", "mean", "operator", "kind", "max")
+ANALYSIS = module_kernels = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

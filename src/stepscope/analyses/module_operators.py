@@ -128,4 +128,5 @@ def _started(found: Modules, work: pl.DataFrame, items: pl.DataFrame) -> pl.Data
     return pairs.unique(("work", "name"), keep="first", maintain_order=True)
 
 
-ANALYSIS = module_operators = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("module", "pass", "name", "calls", "host_total", "device_total", "device_self", "host_self", "per_step")
+ANALYSIS = module_operators = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -39,4 +39,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort("rank", "step", maintain_order=True), COLUMNS)
 
 
-ANALYSIS = module_steps = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("step", "module", "pass", "calls", "host_total", "device_total", "device_self", "host_self", "depth")
+ANALYSIS = module_steps = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -134,4 +134,16 @@ def _outside(run: Run, found: Modules) -> pl.DataFrame:
     return shaped(pl.concat([table((), COLUMNS), rows.sort("rank")], how="diagonal_relaxed"), COLUMNS)
 
 
-ANALYSIS = modules = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "module",
+    "pass",
+    "calls",
+    "host_total",
+    "device_total",
+    "device_self",
+    "host_self",
+    "host_per_step",
+    "device_per_step",
+    "device_busy",
+)
+ANALYSIS = modules = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

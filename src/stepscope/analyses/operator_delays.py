@@ -66,4 +66,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(sums.with_columns(sequence=names), COLUMNS)
 
 
-ANALYSIS = operator_delays = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("operator", "length", "calls", "launch_delay", "start_delay", "device_total", "sequence")
+ANALYSIS = operator_delays = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

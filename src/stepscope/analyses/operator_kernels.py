@@ -120,4 +120,5 @@ def _check(rows: pl.DataFrame, found: Launches | None) -> None:
         assert rows["started"].sum() == int((found.call >= 0).sum())
 
 
-ANALYSIS = operator_kernels = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("operator", "kind", "name", "calls", "total", "mean", "share", "launch")
+ANALYSIS = operator_kernels = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

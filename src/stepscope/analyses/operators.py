@@ -29,4 +29,15 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(in_order(rows, "name"), COLUMNS)
 
 
-ANALYSIS = operators = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "name",
+    "calls",
+    "host_total",
+    "host_self",
+    "device_total",
+    "device_self",
+    "per_step",
+    "tensor_core_share",
+    "flops",
+)
+ANALYSIS = operators = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

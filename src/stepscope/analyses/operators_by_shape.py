@@ -40,4 +40,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(in_order(rows, "name", *_SHAPES), COLUMNS)
 
 
-ANALYSIS = operators_by_shape = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("name", "input_dims", "calls", "host_self", "device_self", "host_total", "device_total", "input_types")
+ANALYSIS = operators_by_shape = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

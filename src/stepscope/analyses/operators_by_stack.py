@@ -48,4 +48,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(in_order(rows, "name", "file", "line", "stack", "backward"), COLUMNS)
 
 
-ANALYSIS = operators_by_stack = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("name", "file", "line", "calls", "host_total", "device_total", "host_self", "device_self", "function")
+ANALYSIS = operators_by_stack = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -66,4 +66,5 @@ def _row(work: pl.DataFrame) -> tuple[object, ...]:
     return (*work.select("rank", "device").row(0), first, last, last - first, *counts, *times)
 
 
-ANALYSIS = other_devices = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("device", "span", "jobs", "copies", "compute_busy", "memory_busy", "idle", "exposed_memory")
+ANALYSIS = other_devices = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

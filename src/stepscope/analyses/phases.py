@@ -101,4 +101,5 @@ def _of_step(step: TracedStep, calls: np.typing.NDArray[np.int64], work: Spans) 
     return times
 
 
-ANALYSIS = phases = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("phase", "calls", "cpu_total", "cpu_ratio", "gpu_total", "gpu_ratio", "cpu_avg", "gpu_avg")
+ANALYSIS = phases = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

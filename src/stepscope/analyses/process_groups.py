@@ -92,4 +92,16 @@ def _exposed(run: Run) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=_EXPOSED, orient="row")
 
 
-ANALYSIS = process_groups = Analysis(compute=compute, columns=COLUMNS)
+LEADING = (
+    "group",
+    "parallel",
+    "collective",
+    "calls",
+    "bytes",
+    "duration",
+    "exposed",
+    "waiting",
+    "bus_bandwidth",
+    "rank",
+)
+ANALYSIS = process_groups = Analysis(compute=compute, columns=COLUMNS, leading=LEADING)

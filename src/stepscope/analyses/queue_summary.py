@@ -48,4 +48,5 @@ def _row(queue: Queue) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-ANALYSIS = queue_summary = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("stream", "launches", "mean", "max", "wait_mean", "empty", "full", "wait_max", "span")
+ANALYSIS = queue_summary = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -73,4 +73,18 @@ def _sum(name: str) -> pl.Expr:
     return pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).sum())
 
 
-ANALYSIS = roofline = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "operator",
+    "kind",
+    "calls",
+    "total",
+    "share",
+    "roofline",
+    "limit",
+    "lost",
+    "input_dims",
+    "precision",
+    "speed",
+    "bandwidth",
+)
+ANALYSIS = roofline = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

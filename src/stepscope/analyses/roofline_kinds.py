@@ -74,4 +74,5 @@ def _sum(values: pl.Expr, where: pl.Expr) -> pl.Expr:
     return pl.when(where.any()).then(values.filter(where).sum())
 
 
-ANALYSIS = roofline_kinds = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("kind", "calls", "total", "share", "roofline", "lost", "known", "speed", "bandwidth")
+ANALYSIS = roofline_kinds = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

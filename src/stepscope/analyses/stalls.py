@@ -59,4 +59,5 @@ def _row(group: StallGroup, table: pl.DataFrame) -> tuple[object, ...]:
     )
 
 
-ANALYSIS = stalls = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("cause", "file", "line", "long_steps", "longest", "excess", "share", "text", "function", "regular")
+ANALYSIS = stalls = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -23,4 +23,5 @@ def compute(run: Run) -> pl.DataFrame:
     return warm.filter(~disturbed | disturbed.all().over("rank"))
 
 
-ANALYSIS = steady_steps = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("step", "duration", "data_wait", "forward", "backward", "optimizer", "other", "samples", "tags")
+ANALYSIS = steady_steps = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

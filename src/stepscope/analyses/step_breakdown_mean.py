@@ -34,4 +34,15 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(means.with_columns(**share), COLUMNS)
 
 
-ANALYSIS = step_breakdown_mean = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = (
+    "steps",
+    "duration",
+    "kernel_share",
+    "communication_share",
+    "memcpy_share",
+    "runtime_share",
+    "dataloader_share",
+    "cpu_exec_share",
+    "other_share",
+)
+ANALYSIS = step_breakdown_mean = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

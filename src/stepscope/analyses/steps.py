@@ -96,4 +96,5 @@ def _has(tag: str) -> pl.Expr:
     return pl.col("tags").list.contains(tag).fill_null(False)
 
 
-ANALYSIS = steps = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("step", "duration", "data_wait", "forward", "backward", "optimizer", "other", "samples", "tags")
+ANALYSIS = steps = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -118,4 +118,5 @@ def _by_time(recorded: Ints, gaps: Spans, called: pl.DataFrame, busy: Spans, unk
     )
 
 
-ANALYSIS = stream_idle = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("stream", "work", "gaps", "idle", "host_wait", "kernel_wait", "other", "span")
+ANALYSIS = stream_idle = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

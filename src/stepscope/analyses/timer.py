@@ -55,4 +55,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort("rank"), COLUMNS)
 
 
-ANALYSIS = timer = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("steps", "batch_cost_avg", "reader_cost_avg", "reader_ratio", "ips_avg", "batch_cost_max", "reader_cost_max")
+ANALYSIS = timer = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from stepscope.core.schema import Column
 
-__all__ = ["Selection", "selection"]
+__all__ = ["ALL", "Selection", "selection"]
+
+ALL = "all"
+"""The word of --columns for every column."""
 
 _CONDITION = re.compile(r"\s*([A-Za-z_]\w*)\s*(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
 _FACTORS: dict[str | None, dict[str, Decimal]] = {
@@ -50,7 +53,7 @@ def selection(
     """What the words of --where, --sort and --columns mean for a table. Raises BadInput that names its columns."""
     known = {column.name: column for column in columns}
     tests = tuple(_test(name, known, words) for words in where)
-    words = [word.strip() for word in show.split(",")] if show is not None else list(known)
+    words = [word.strip() for word in show.split(",")] if show not in (None, ALL) else list(known)
     shown = tuple(_column("--columns", name, known, word) for word in dict.fromkeys(words))
     if sort is None:
         return Selection(columns=shown, tests=tests)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from stepscope.core.plugins import Group
-    from stepscope.core.report import Table
     from stepscope.core.run import Analysis, Run
     from stepscope.core.schema import Column
+    from stepscope.render.tables import LeftOut
 
 __all__ = ["COMMAND"]
 
@@ -74,7 +74,7 @@ def _analyses() -> Group[Analysis]:
     help="Only rows with COLUMN=PATTERN (* stands for anything), or a number: 'device_self>1ms'; may be repeated.",
 )
 @click.option("--sort", metavar="COLUMN", help="Sort: numbers largest first, names from A; or COLUMN:asc, COLUMN:desc.")
-@click.option("--columns", "shown", metavar="NAMES", help="Only these columns, separated by commas.")
+@click.option("--columns", "shown", metavar="NAMES", help="These columns, separated by commas, or all; names in full.")
 @click.option(
     "--between",
     "span",
@@ -111,14 +111,21 @@ def COMMAND(
         raise BadInput("--format parquet", "a terminal cannot show it", next_step="add -o FILE.parquet")
     check_output(output)
     _check_order(_analyses(), analysis, paths[0])
-    name, columns, compute = _chosen(analysis)
+    name, columns, compute, leading = _chosen(analysis)
     selected = selection(name, columns, where=where, sort=sort, show=shown)
     if form == "table":
         Thread(target=_import_console, daemon=True).start()  # while another core reads
     run = open_for(compute, paths, Opening(**words))
     whole = _within(run, span, compute) if span else compute(run)
     frame = selected.of(whole)
-    _write(name, selected.columns, frame, form, output, rows, began(run) if form in _READ else None)
+    limit = rows if rows is not None else _ROWS if form in _READ else 0
+    told = frame.head(limit) if limit else frame
+    start = began(run) if form in _READ else None
+    if form == "table":
+        _write_table(selected.columns, told, output, start, leading if shown is None else None)
+        _say_what_is_hidden(frame.height - told.height)
+    else:
+        _write(name, selected.columns, told, form, output, start)
     if frame.is_empty() and form == "table":
         _say_why_empty(whole.height)
     _say_what_is_lost(run, paths)
@@ -157,16 +164,17 @@ def _lacking(analysis: str | None) -> BadInput:
     return BadInput("show", lacking, next_step=f"stepscope show ANALYSIS PATH; `{_LIST}` lists the analyses")
 
 
-def _chosen(asked: str) -> tuple[str, tuple[Column, ...], Callable[[Run], pl.DataFrame]]:
-    """Name, columns and maker of a table: that of an analysis, or else one of those that importers fill."""
+def _chosen(asked: str) -> tuple[str, tuple[Column, ...], Callable[[Run], pl.DataFrame], tuple[str, ...]]:
+    """Name, columns, maker and leading columns of a table: that of an analysis, or one of those that importers fill."""
     from stepscope.core.schema import TABLES
 
     group = _analyses()
     recorded = asked.replace("-", "_")
     if recorded in TABLES and recorded.replace("_", "-") not in group.names():
-        return recorded, TABLES[recorded], partial(_recorded, table=recorded)
+        return recorded, TABLES[recorded], partial(_recorded, table=recorded), ()
     name = checked_name(group, asked, _LIST)
-    return name.replace("-", "_"), group.get(name).columns, group.get(name)
+    chosen = group.get(name)
+    return name.replace("-", "_"), chosen.columns, chosen, chosen.leading
 
 
 def _recorded(run: Run, *, table: str) -> pl.DataFrame:
@@ -182,53 +190,72 @@ def _check_order(group: Group[Analysis], analysis: str, path: str) -> None:
 
 
 def _write(
-    name: str,
-    columns: tuple[Column, ...],
-    frame: pl.DataFrame,
-    form: str,
-    output: str | None,
-    rows: int | None,
-    start: int | None,
+    name: str, columns: tuple[Column, ...], frame: pl.DataFrame, form: str, output: str | None, start: int | None
 ) -> None:
-    limit = rows if rows is not None else _ROWS if form in _READ else 0
-    shown = frame.head(limit) if limit else frame
     match form:
         case "json":
             from stepscope.render.json import dumps, frame_document
 
-            write_text(dumps(frame_document(name, columns, shown)), output)
+            write_text(dumps(frame_document(name, columns, frame)), output)
         case "parquet":
             buffer = io.BytesIO()
-            shown.write_parquet(buffer)
+            frame.write_parquet(buffer)
             write_bytes(buffer.getvalue(), output)
         case "csv":
             from stepscope.render.frames import frame_csv
 
             to_terminal = output in (None, "-") and sys.stdout.isatty()
-            write_text(frame_csv(shown, escape=to_terminal), output)
-        case "markdown":
+            write_text(frame_csv(frame, escape=to_terminal), output)
+        case _:
             from stepscope.render.frames import frame_table
             from stepscope.render.markdown import table_markdown
 
-            write_text(table_markdown(frame_table(columns, shown, began=start)), output)
-        case _:
-            from stepscope.render.frames import frame_table
-
-            _write_table(frame_table(columns, shown, tree=True, began=start), output, frame.height - shown.height)
+            write_text(table_markdown(frame_table(columns, frame, began=start)), output)
 
 
-def _write_table(table: Table, output: str | None, hidden: int) -> None:
-    from stepscope.render.format import counted
+def _write_table(
+    columns: tuple[Column, ...],
+    frame: pl.DataFrame,
+    output: str | None,
+    start: int | None,
+    leading: tuple[str, ...] | None,
+) -> None:
+    """The columns that fit, `leading` ones first; None: all of them, as they were asked for, and names in full."""
+    from stepscope.render.frames import frame_table
     from stepscope.render.tables import print_table
     from stepscope.render.terminal import console_for
 
     stream = sys.stdout if output in (None, "-") else io.StringIO()
     console = console_for(stream)
-    print_table(console, table)
-    if hidden:
-        click.echo(f"{counted(hidden, 'more row')}: add --rows 0, or --format csv", err=True)
+    table = frame_table(columns, frame, tree=True, began=start, leading=leading)
+    left = print_table(console, table, whole=leading is None)
     if isinstance(stream, io.StringIO):
         write_text(stream.getvalue(), output)
+    if table.rows:
+        _say_what_is_left_out(left, console.width)
+
+
+def _say_what_is_left_out(left: LeftOut, room: int) -> None:
+    """On one line, so that it does not outweigh the table."""
+    from stepscope.render.format import counted
+
+    if not left.columns:
+        if left.parts_of_names:
+            click.echo("names in full: add --columns all", err=True)
+        return
+    more = "and names in full " if left.parts_of_names else ""
+    line = f"{counted(len(left.columns), 'more column')} {more}with --columns all: "
+    names = ", ".join(heading.partition(",")[0] for heading in left.columns)
+    if len(line + names) > room:
+        names = f"{names[: room - len(line) - 3].rpartition(',')[0]}, …"
+    click.echo(line + names, err=True)
+
+
+def _say_what_is_hidden(rows: int) -> None:
+    if rows:
+        from stepscope.render.format import counted
+
+        click.echo(f"{counted(rows, 'more row')}: add --rows 0, or --format csv", err=True)
 
 
 def _say_why_empty(recorded: int) -> None:

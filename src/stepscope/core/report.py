@@ -60,11 +60,16 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells; `columns` are (heading, unit), unit None for names."""
+    """Rows of cells; `columns` are (heading, unit), unit None for names.
+
+    `order` is the positions of all columns, most useful first, of a table whose last ones may be left out where room is
+    short; empty: all are shown.
+    """
 
     title: str
     columns: tuple[tuple[str, Unit | None], ...]
     rows: tuple[tuple[Cell, ...], ...]
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,11 +129,13 @@ class Analysis:
     `columns` declare names, types and units; the docstring of the module that defines the analysis says what one row
     means and where the definition is from. `scope` "rank" promises that the rows of a rank follow from the rows of that
     rank in the core tables, and come in order of ranks; then ranks are computed apart, on several cores or machines.
+    `leading` names the columns to keep where not all find room, most useful first; the others follow as declared.
     """
 
     compute: Callable[[Run], pl.DataFrame]
     columns: tuple[Column, ...]
     scope: Scope = "job"
+    leading: tuple[str, ...] = ()
 
     def __call__(self, run: Run) -> pl.DataFrame:
         return run.per_rank(self.compute, stack) if self.scope == "rank" else run.once(self.compute)

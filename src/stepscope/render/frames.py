@@ -1,6 +1,6 @@
 """The table of an analysis as a block for reading, or as CSV."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
@@ -15,12 +15,18 @@ _OF_MODULES = frozenset(("module", "pass"))  # columns of tables whose `module` 
 
 
 def frame_table(
-    columns: Iterable[Column], frame: pl.DataFrame, *, tree: bool = False, began: int | None = None
+    columns: Iterable[Column],
+    frame: pl.DataFrame,
+    *,
+    tree: bool = False,
+    began: int | None = None,
+    leading: Sequence[str] | None = None,
 ) -> Table:
     """A table for reading. Moments are shown as the time since `began`: `start, since start`.
 
     Where that is unknown or later, the first moment of the table takes its place: `start, since first`.
-    With `tree`, a path of modules below one of an earlier row is its last parts, indented.
+    With `tree`, a path of modules below one of an earlier row is its last parts, indented. With `leading`, names of
+    columns, those that are less useful may be left out where room is short.
     """
     described = [column for column in columns if column.name in frame.columns]
     moments = [column.name for column in described if column.name in _MOMENTS and column.unit == "ns"]
@@ -36,13 +42,27 @@ def frame_table(
     headings: tuple[tuple[str, Unit | None], ...] = tuple(
         (f"{column.name}, {since}" if column.name in moments else column.name, column.unit) for column in described
     )
-    return Table("", headings, tuple(frame.select([column.name for column in described]).iter_rows()))
+    order = _order(described, frame, leading) if leading is not None else ()
+    return Table("", headings, tuple(frame.select([column.name for column in described]).iter_rows()), order)
 
 
 def frame_csv(frame: pl.DataFrame, *, escape: bool) -> str:
     """CSV with full numbers; lists are joined by semicolons. `escape` makes unsafe characters visible."""
     text = frame.with_columns(_joined(frame, "; ")).write_csv()
     return "".join(plain(line, limit=len(line)) + "\n" for line in text.splitlines()) if escape else text
+
+
+def _order(columns: Sequence[Column], frame: pl.DataFrame, leading: Sequence[str]) -> tuple[int, ...]:
+    """Positions of columns, those of `leading` first; ids equal in all rows and what no row has are last."""
+    places = {name: place for place, name in enumerate(leading)}
+
+    def use(position: int) -> tuple[bool, bool, int, int]:
+        name, cells = columns[position].name, frame[columns[position].name]
+        is_id = columns[position].unit is None and cells.dtype.is_integer()
+        says_nothing = frame.height > 1 and is_id and cells.n_unique() == 1
+        return cells.is_null().all(), says_nothing, places.get(name, len(places)), position
+
+    return tuple(sorted(range(len(columns)), key=use))
 
 
 def _branches(paths: Iterable[str | None]) -> list[str | None]:

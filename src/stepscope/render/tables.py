@@ -1,8 +1,13 @@
-"""Tables on a terminal: numbers are never cut; what is too wide is folded, or printed in several blocks of columns."""
+"""Tables on a terminal: numbers are never cut, sentences are folded, and long names lose what tells least.
 
+Of a table that says which columns are the most useful ones, those that fit are printed; of others all are, in several
+blocks if need be.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import accumulate, takewhile
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
@@ -10,15 +15,19 @@ from rich.text import Text
 
 from stepscope.core.report import Table
 from stepscope.render.format import cell, plain, shorten
+from stepscope.render.names import abbreviated
 
-__all__ = ["print_table"]
+__all__ = ["LeftOut", "print_table"]
 
+_BREAK = re.compile(r"(?<=_)|\s+")  # where a heading may be folded
 _GAP = 2  # blanks between columns
 _NARROWEST = 20  # cells below which a name cannot be read
-_HEADING = 11  # cells that the heading of a column of numbers may take on one line
+_HEADING = 12  # cells that the heading of a column of numbers may take on one line
 _LONGEST_WORD = 30  # cells of a word that is kept whole, such as the name of a rule
 _BETWEEN = " › "  # of the names of a path, a good place for a line to end
-_FOLDS = 2  # lines that a name may take before its middle is left out
+_NAME_SHARE = 3  # a name wants this part of the width, if it is that long, before one more column is shown beside it
+_LONGEST_NAME = 10_000  # characters of a name that is shown whole: those of C++ fill a screen, a broken trace many
+_LONGEST_SENTENCE = 400
 _LONGEST_COMMAND = 1_000  # characters of a sentence with a command: no name in a trace may be endless
 _FOLDS_OF_WORDS = 12  # lines that a sentence may take
 
@@ -32,10 +41,10 @@ class _Column:
 
     @property
     def width(self) -> int:
-        """Cells of the longest text; a heading over numbers folds at its blanks."""
+        """Cells of the longest text; a heading over numbers folds at blanks and underscores."""
         heading = cell_len(self.heading)
         if self.number:
-            heading = max(min(heading, _HEADING), *map(cell_len, self.heading.split()), 0)
+            heading = max(min(heading, _HEADING), *map(cell_len, _BREAK.split(self.heading)))
         return max(heading, *map(cell_len, self.texts), 1)
 
     @property
@@ -46,46 +55,72 @@ class _Column:
         longest = max((cell_len(word) for word in words if cell_len(word) <= _LONGEST_WORD), default=0)
         return min(self.width, max(_NARROWEST, longest))
 
-    def folds(self, width: int) -> list[int]:
-        """Length from which the middle of each text is left out: prose is kept, names of functions are not.
+    def wanted(self, room: int) -> int:
+        """Cells that the column should get before another one finds room."""
+        return self.width if self.number else min(self.width, max(self.least, room // _NAME_SHARE))
 
-        Half a command cannot be run, so a text with one is never cut.
-        """
-        return [
-            max(len(text), 1) if _has_command(text) else width * (_FOLDS_OF_WORDS if _is_prose(text) else _FOLDS)
-            for text in self.texts
-        ]
+    def lines(self, console: Console, row: int, width: int, *, whole: bool) -> list[str]:
+        """A cell of the column. Sentences break at blanks; half a command cannot be run, so none is ever cut."""
+        text = self.texts[row]
+        if cell_len(text) <= width:
+            return [text]
+        if not _is_prose(text):
+            return chop_cells(text if whole else abbreviated(text, width), width)[: None if whole else 1]
+        text = text if whole or _has_command(text) else shorten(text, width * _FOLDS_OF_WORDS)
+        return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")] or [""]
 
 
-def print_table(console: Console, table: Table, *, limit: int = 400) -> None:
-    """Print a table; `limit` is the length of a name from which its middle is left out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """What a table did not show: headings of columns, and whether there are names of which a part is missing."""
+
+    columns: tuple[str, ...]
+    parts_of_names: bool
+
+
+def print_table(console: Console, table: Table, *, whole: bool = False) -> LeftOut:
+    """Print a table, with names in full if `whole`."""
     columns = [
         _Column(
             heading=plain(heading),
-            texts=tuple(cell(row[i], unit, _limit(row[i], limit)) for row in table.rows),
+            texts=tuple(cell(row[i], unit, _limit(row[i], whole=whole)) for row in table.rows),
             number=unit is not None or any(isinstance(row[i], int | float) for row in table.rows),
             names_row=unit is None,
         )
         for i, (heading, unit) in enumerate(table.columns)
     ]
-    for number, block in enumerate(_blocks(columns, console.width)):
+    shown = _fitting(columns, table.order, console.width) if table.order else columns
+    shortened = False
+    for number, block in enumerate(_blocks(shown, console.width)):
         if number:
             console.print()
-        _print_block(console, block)
+        shortened |= _print_block(console, block, whole=whole)
+    left = tuple(table.columns[i][0] for i, column in enumerate(columns) if column not in shown)
+    return LeftOut(columns=left, parts_of_names=shortened)
 
 
-def _limit(value: object, limit: int) -> int:
-    return max(limit, _LONGEST_COMMAND) if isinstance(value, str) and _has_command(value) else limit
+def _limit(value: object, *, whole: bool) -> int:
+    if whole or not isinstance(value, str) or not _is_prose(value):
+        return _LONGEST_NAME
+    return _LONGEST_COMMAND if _has_command(value) else _LONGEST_SENTENCE
 
 
 def _is_prose(text: str) -> bool:
-    """True for sentences and paths; names of functions and kernels have colons or brackets within."""
-    return _has_command(text) or _BETWEEN in text or not any(mark in text for mark in ("::", "<", "()"))
+    """True for sentences and paths; names of functions and kernels have colons or brackets within, others no blanks."""
+    named = any(mark in text for mark in ("::", "<", "()"))
+    return _has_command(text) or _BETWEEN in text or (" " in text.strip() and not named)
 
 
 def _has_command(text: str) -> bool:
     """True for sentences of ours that say what to run."""
     return text.count("`") == 2 and " " in text
+
+
+def _fitting(columns: Sequence[_Column], order: Sequence[int], room: int) -> list[_Column]:
+    """Of the columns in order of use the first ones that fit side by side, in the order of the table."""
+    ends = accumulate(columns[position].wanted(room) + _GAP for position in order)
+    count = sum(end <= room + _GAP for end in ends)
+    return [columns[position] for position in sorted(order[: max(count, 1)])]
 
 
 def _blocks(columns: Sequence[_Column], room: int) -> list[list[_Column]]:
@@ -110,17 +145,20 @@ def _least(columns: Sequence[_Column]) -> int:
     return sum(column.least for column in columns) + _GAP * (len(columns) - 1)
 
 
-def _print_block(console: Console, columns: Sequence[_Column]) -> None:
-    """Columns that fit, side by side; the room that is left goes to the names that need it."""
+def _print_block(console: Console, columns: Sequence[_Column], *, whole: bool) -> bool:
+    """Columns that fit, side by side; the room that is left goes to the names that need it.
+
+    True if one of them did not get enough, and was shortened.
+    """
     widths = _widths(columns, max(console.width - _least(columns), 0))
-    heads = [_folded(console, column.heading, width) for column, width in zip(columns, widths, strict=True)]
+    heads = [_heading_lines(column.heading, width) for column, width in zip(columns, widths, strict=True)]
     tallest = max(map(len, heads))
     _print_row(console, columns, widths, [[""] * (tallest - len(head)) + head for head in heads], style="dim")
-    folds = [column.folds(width) for column, width in zip(columns, widths, strict=True)]
     for row in range(len(columns[0].texts)):
-        texts = (shorten(column.texts[row], limits[row]) for column, limits in zip(columns, folds, strict=True))
-        lines = [_folded(console, text, width) for text, width in zip(texts, widths, strict=True)]
+        lines = [column.lines(console, row, width, whole=whole) for column, width in zip(columns, widths, strict=True)]
         _print_row(console, columns, widths, lines, style="")
+    names = (column for column, width in zip(columns, widths, strict=True) if column.width > width)
+    return not whole and any(not _is_prose(text) for column in names for text in column.texts)
 
 
 def _widths(columns: Sequence[_Column], spare: int) -> list[int]:
@@ -146,10 +184,12 @@ def _print_row(
         console.print(Text(row.rstrip(), style=style), no_wrap=True, overflow="ignore", crop=False)
 
 
-def _folded(console: Console, text: str, width: int) -> list[str]:
-    """The lines of a text, each at most `width` cells: sentences break at blanks, names wherever the line is full."""
-    if cell_len(text) <= width:
-        return [text]
-    if not _is_prose(text):
-        return chop_cells(text, width) or [""]
-    return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")] or [""]
+def _heading_lines(heading: str, width: int) -> list[str]:
+    lines = [""]
+    for part in _BREAK.split(heading):
+        between = " " * bool(lines[-1] and not lines[-1].endswith("_"))
+        if lines[-1] and cell_len(lines[-1] + between + part) > width:
+            lines.append(part)
+        else:
+            lines[-1] += between + part
+    return lines

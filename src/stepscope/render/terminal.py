@@ -1,8 +1,10 @@
 """A report on a terminal: the first screen says what limits the run and what to change; details follow.
 
-Without a terminal the width is 100 columns and nothing is coloured, so that a pipe or a file always gets the same text.
+Without a terminal nothing is coloured and the width is 100 columns, or COLUMNS where that is set, so that a pipe or a
+file always gets the same text.
 """
 
+import os
 import shutil
 from dataclasses import replace
 from itertools import accumulate
@@ -60,9 +62,16 @@ class _Console(Console):
 
 
 def console_for(stream: IO[str]) -> Console:
-    """A console that takes no markup from text, and has a fixed width unless `stream` is a terminal."""
-    width = max(shutil.get_terminal_size().columns, _NARROWEST) if stream.isatty() else _PIPE_WIDTH
+    """A console that takes no markup from text, as wide as the terminal that `stream` is, or as COLUMNS says."""
+    width = shutil.get_terminal_size().columns if stream.isatty() else _asked_width() or _PIPE_WIDTH
+    width = max(width, _NARROWEST)
     return _Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def _asked_width() -> int:
+    """The number in COLUMNS; 0 if there is none."""
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isascii() and asked.isdigit() else 0
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -1,0 +1,41 @@
+"""Names in few cells."""
+
+import pytest
+
+from stepscope.render.names import abbreviated
+
+ELEMENTWISE = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
+    "(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)"
+)
+TENSILE = "Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT256x128x64_MI16x16x1_SN_LDSB1_AFC1_AFEM1_AFEM1_ASEM1"
+MODULE = "Qwen2Model_0.Qwen2DecoderLayer_0.Qwen2Attention_0.Linear_3"
+FILE = "/usr/lib/python3/site-packages/torch/nn/modules/module.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "short"),
+    [
+        ("aten::add", 20, "aten::add"),
+        (ELEMENTWISE, 80, "vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3ul> >(…)"),
+        (ELEMENTWISE, 68, "vectorized_elementwise_kernel<4, CUDAFunctor_add<…>, array<…> >(…)"),
+        (ELEMENTWISE, 40, "vectorized_elementwise_kernel<4, CUDAFu…"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 45,
+         "ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)"),
+        ("autograd::engine::evaluate_function: MulBackward0", 40, "evaluate_function: MulBackward0"),
+        (TENSILE, 60, "Cijk_Alik_Bljk…MT256x128x64…"),
+        (TENSILE, 22, "Cijk…MT256x128x64…"),
+        (MODULE, 45, "Qwen2Model_0…Qwen2Attention_0.Linear_3"),
+        (MODULE, 30, "Qwen2Model_0…Linear_3"),
+        (FILE, 30, "…/torch/nn/modules/module.py"),
+        ("sm90_xmma_gemm_bf16bf16_tn_n_kernel__5x_cublas", 30, "sm90_xmma_gemm_bf16b…5x_cublas"),
+    ],
+)  # fmt: skip
+def test_what_tells_names_apart_stays(name: str, cells: int, short: str) -> None:
+    assert abbreviated(name, cells) == short
+
+
+@pytest.mark.parametrize("name", [ELEMENTWISE, TENSILE, MODULE, FILE, "::", "<<<<<" * 9, "a" * 50, "." * 50, "x(" * 30])
+def test_no_name_is_longer_than_its_room(name: str) -> None:
+    for cells in range(1, 130):
+        assert len(abbreviated(name, cells)) <= cells
