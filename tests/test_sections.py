@@ -18,6 +18,7 @@ from stepscope.core.run import Run
 from stepscope.core.schema import TABLES
 from stepscope.core.synth import MS, Synth
 from stepscope.render.document import Report
+from stepscope.render.format import text
 from stepscope.render.html import report_html
 from stepscope.render.json import dumps, report_document
 from stepscope.render.markdown import report_markdown
@@ -277,6 +278,21 @@ def test_a_job_on_the_cpu_gets_no_pages_about_devices() -> None:
     text = printed(report)
     for word in ("Kernels", "SM efficiency", "exposed", "On the GPU"):
         assert word not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("A100", "The host has 8 × A100, of which 1 works here."),
+        (None, "The host has 8 devices whose name was not recorded, of which 1 works here."),
+    ],
+)
+def test_the_devices_of_the_host_and_those_that_work(name: str | None, sentence: str) -> None:
+    synth = Synth().kernel(0, 1, device=3).add("processes", rank=0)
+    for device in range(8):
+        synth.add("devices", device=device, name=name, memory=2**36)
+    blocks = SECTIONS.get("workload").build(synth.run())
+    assert sentence in " ".join(text(block) for block in blocks if isinstance(block, Text))
 
 
 def test_the_workload_answers_three_questions() -> None:

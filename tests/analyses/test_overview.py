@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stepscope.analyses._devices_used import device_facts, devices_used
+from stepscope.analyses._devices_used import device_facts, devices_named, devices_used
 from stepscope.analyses.overview import overview
 from stepscope.analyses.step_breakdown import CAUSES
 from stepscope.analyses.step_breakdown_mean import step_breakdown_mean
@@ -103,6 +103,21 @@ def test_a_device_under_another_number_is_one_of_those_described() -> None:
     synth.add("devices", device=1, name="MI210")
     assert used(synth) == [("MI210", 1, 0), ("MI300X", 1, 0), (None, 1, 1)]
     assert device_facts(synth.run())["name"].to_list() == ["MI300X", "MI210", None]
+
+
+def test_devices_are_listed_once_under_the_number_of_their_description() -> None:
+    synth = Synth().kernel(0, 1, device=9).add("devices", device=0, name="MI300X")
+    assert devices_named(synth.run()).rows() == [(0, 0, "MI300X")]
+    synth.kernel(0, 1, device=3, rank=1)
+    assert devices_named(synth.run()).rows() == [(0, 0, "MI300X"), (1, 3, None)]
+
+
+def test_devices_of_one_model_are_listed_together_although_the_driver_takes_a_part_of_one() -> None:
+    synth = Synth().kernel(0, 1)
+    for device, memory in enumerate((34084028416, 34087305216, 34087305216, 16 * 2**30)):
+        synth.add("devices", device=device, name="V100", memory=memory)
+    found = devices_used(synth.run()).select("name", "memory", "listed", "used").rows()
+    assert found == [("V100", 34084028416, 3, 1), ("V100", 16 * 2**30, 1, 0)]
 
 
 def test_devices_that_no_trace_watched() -> None:

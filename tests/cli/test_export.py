@@ -65,6 +65,16 @@ def test_a_real_trace_keeps_its_events_and_its_answers(corpus: Path, tmp_path: P
         assert_frame_equal(found, expected, check_exact=True)
 
 
+def test_what_several_overlays_lack_is_said_once(corpus: Path, tmp_path: Path) -> None:
+    trace = corpus / "traces/hta/mixed_files/rank_non_gpu.json.gz"
+    done = export(str(trace), "-o", "out.json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "not drawn: gaps, counters: no device work in this run" in done.stderr
+    assert done.stderr.count("no device work") == 1
+    done = export(str(trace), "-o", "out.json", "--overlay", "gaps,counters", "--force", cwd=tmp_path)
+    assert done.stderr.count("no device work") == 1
+
+
 def assert_valid(events: list[dict[str, Any]]) -> None:
     """The events that were added are as viewers want them: every track named, arrows in pairs, slices side by side."""
     named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
@@ -138,6 +148,7 @@ def test_several_traces_get_a_file_each(corpus: Path, tmp_path: Path) -> None:
         (["{trace}", "-o", "{trace}", "--force"], "is the trace itself"),
         (["{trace}", "-o", "no/such/folder/x.json"], "there is no such folder"),
         (["{trace}", "-o", "s3://bucket/x.json"], "to a local file only"),
+        (["{trace}", "-o", "x.xyz"], "a trace is JSON, not .xyz\n  choose a name that ends in .json or .json.gz"),
         (["{cpu}", "--overlay", "gaps"], "nothing of this can be drawn"),
     ],
 )

@@ -76,3 +76,17 @@ def test_columns_in_order_of_use() -> None:
     assert frame_table(columns, rows, leading=("total", "never")).order == (4, 1, 3, 0, 2)
     assert frame_table(columns, rows.head(1), leading=()).order == (0, 1, 3, 4, 2)
     assert frame_table(columns, rows).order == ()
+
+
+def test_numbers_get_the_unit_of_their_row() -> None:
+    columns = (
+        Column("what", pl.String, None, ""),
+        Column("value", pl.Float64, None, ""),
+        Column("unit", pl.String, None, ""),
+    )
+    rows = [("memory", 2.0**36, "bytes"), ("step", 4e6, "ns"), ("GPU", None, None), ("load", 1.5, "cores")]
+    frame = pl.DataFrame(rows, schema={column.name: column.type for column in columns}, orient="row")
+    table = frame_table(columns, frame)
+    assert table.columns == (("what", None), ("value", None))
+    assert table.rows == (("memory", "64 GiB"), ("step", "4 ms"), ("GPU", None), ("load", "1.5 cores"))
+    assert frame_table(columns[:2], frame.drop("unit")).rows[1] == ("step", 4e6)

@@ -10,13 +10,15 @@ from stepscope.analyses._device import WORK
 from stepscope.core.run import Run, stack
 from stepscope.core.schema import DataType
 
-__all__ = ["device_facts", "devices_used"]
+__all__ = ["device_facts", "devices_named", "devices_used"]
 
 _SCHEMA: dict[str, DataType] = {
     "name": pl.String, "memory": pl.Int64, "capability": pl.String, "listed": pl.Int64, "used": pl.Int64,
 }  # fmt: skip
 _MODEL = ["name", "memory", "capability"]
 _DEVICE = ["rank", "device"]
+_GIB = (pl.col("memory") / 2**30).round()  # devices of a model differ by what the driver and faulty pages take
+_MEMORY = pl.col("memory").min().over("name", "capability", _GIB)
 
 
 def device_facts(run: Run) -> pl.DataFrame:
@@ -33,6 +35,14 @@ def devices_used(run: Run) -> pl.DataFrame:
     return run.once(_devices_used)
 
 
+def devices_named(run: Run) -> pl.DataFrame:
+    """Rank, device and name of all devices that are described or did work, each once, under its described number."""
+    described = _described(run)
+    worked = _as_described(run.per_rank(_worked, stack), described)
+    both = pl.concat((described, worked.join(described, on=_DEVICE, how="anti")), how="diagonal_relaxed")
+    return both.select(*_DEVICE, "name").sort(_DEVICE)
+
+
 def _described(run: Run) -> pl.DataFrame:
     devices = run.optional("devices").select(*_DEVICE, *_MODEL)
     return devices.unique(_DEVICE, keep="first", maintain_order=True)
@@ -45,7 +55,7 @@ def _worked(run: Run) -> pl.DataFrame:
 
 def _alike(described: pl.DataFrame) -> pl.DataFrame:
     """The model of each rank whose devices are all the same."""
-    models = described.select("rank", *_MODEL).unique(maintain_order=True)
+    models = described.select("rank", "name", _MEMORY, "capability").unique(maintain_order=True)
     return models.filter(pl.len().over("rank") == 1)
 
 
@@ -77,7 +87,7 @@ def _devices_used(run: Run) -> pl.DataFrame:
     place = pl.when(private | pl.col("host").is_null()).then(pl.format("rank {}", "rank")).otherwise("host")
     one = both.with_columns(place=place).group_by("place", "device", maintain_order=True).agg(
         pl.col(_MODEL).drop_nulls().first(), pl.col("works").any()
-    )  # fmt: skip
+    ).with_columns(_MEMORY)  # fmt: skip
     watched = run.rows("host") > 0 or run.rows("device") > 0
     counts = one.group_by(_MODEL).agg(listed=pl.len(), used=pl.col("works").sum())
     counts = counts.with_columns(used=pl.when(pl.lit(watched)).then("used"))

@@ -64,7 +64,7 @@ def _ranks(run: Run) -> Iterator[Fact]:
 
 def _devices(run: Run) -> Iterator[Fact]:
     for name, memory, capability, listed, used in devices_used(run).iter_rows():
-        what = name or "without a name"
+        what = name or "name not recorded"
         yield f"devices: {what}", None, float(listed), "count", "devices"
         if used is not None:
             yield f"of these used: {what}", None, float(used), "count", "device"

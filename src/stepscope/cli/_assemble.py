@@ -4,12 +4,13 @@ import json
 
 import polars as pl
 
+from stepscope.analyses._devices_used import devices_named
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.analyses.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.report import Section
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.run import Run, chain
 from stepscope.diagnose import diagnose
 from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes, Unchecked
 
@@ -90,10 +91,6 @@ def _ranks(run: Run) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _used_devices(run: Run) -> pl.DataFrame:
-    return run.optional("device", "rank", "device").unique()
-
-
 def _command(run: Run) -> tuple[str, ...] | None:
     """The command of a run directory: a JSON list in table meta."""
     values = run.optional("meta").filter(pl.col("key") == "command")["value"]
@@ -108,10 +105,7 @@ def _command(run: Run) -> tuple[str, ...] | None:
 
 def _devices(run: Run) -> tuple[Device, ...]:
     """Devices that the run names or that did work."""
-    named = run.optional("devices").select("rank", "device", "name")
-    used = run.per_rank(_used_devices, stack).join(named, on=["rank", "device"], how="anti")
-    both = pl.concat([named, used.with_columns(pl.lit(None, dtype=pl.String).alias("name"))])
-    rows = both.drop_nulls("device").with_columns(pl.col("rank").fill_null(0)).unique().sort("rank", "device")
+    rows = devices_named(run).drop_nulls("device").with_columns(pl.col("rank").fill_null(0)).unique(maintain_order=True)
     return tuple(Device(**row) for row in rows.iter_rows(named=True))
 
 

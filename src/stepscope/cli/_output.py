@@ -11,10 +11,8 @@ from stepscope.core.places import AnyPath, place
 __all__ = ["check_output", "format_for", "write_bytes", "write_text"]
 
 
-_PROMISING = frozenset(
-    (".csv", ".docx", ".htm", ".html", ".json", ".markdown", ".md", ".parquet", ".pdf", ".png", ".svg", ".xlsx", ".xml")
-)
-"""Endings of file names that promise a format."""
+_TEXT = ("", ".txt", ".log")
+"""Endings of names of files that get the default format, which is for reading."""
 
 
 def format_for(given: str | None, output: str | None, suffixes: dict[str, str], default: str) -> str:
@@ -22,10 +20,16 @@ def format_for(given: str | None, output: str | None, suffixes: dict[str, str], 
     if given:
         return given
     suffix = Path(output).suffix.lower() if output else ""
-    if suffix in _PROMISING - {*suffixes}:
-        known = ", ".join(sorted({*suffixes.values(), default}))
-        raise BadInput(output, f"{suffix} is none of the formats", next_step=f"choose one with --format: {known}")
-    return suffixes.get(Path(output).suffix.lower(), default) if output else default
+    if suffix in suffixes:
+        return suffixes[suffix]
+    if suffix not in _TEXT and not Path(output or "").is_char_device():
+        known = ", ".join((*_TEXT[1:], *suffixes))
+        formats = ", ".join(dict.fromkeys((default, *suffixes.values())))
+        raise BadInput(
+            output, f"{suffix} is none of the formats",
+            next_step=f"choose a name that ends in {known}, or a format with --format: {formats}",
+        )  # fmt: skip
+    return default
 
 
 def check_output(output: str | None) -> None:

@@ -21,6 +21,7 @@ __all__ = ["COMMAND"]
 
 _KNOWN = ("gaps", "critical-path", "counters")
 _TRACE_NAMES = ("*.json", "*.json.gz")
+_SUFFIXES = (".json", ".json.gz")
 _EXAMPLES = """\b
 Examples:
   stepscope export trace.json.gz
@@ -122,6 +123,9 @@ def _check(trace: AnyPath, target: str, *, force: bool) -> None:
         raise BadInput(target, "a trace is written to a local file only", next_step="write it here, then copy it")
     if target == "-" or (path.exists() and not path.is_file()):
         return  # a pipe or a device
+    if path.suffix and not path.name.endswith(_SUFFIXES):
+        known = " or ".join(_SUFFIXES)
+        raise BadInput(target, f"a trace is JSON, not {path.suffix}", next_step=f"choose a name that ends in {known}")
     if isinstance(trace, Path) and path.exists() and trace.exists() and os.path.samefile(trace, path):
         raise BadInput(target, "is the trace itself", next_step="choose another file with -o")
     if path.exists() and not force:
@@ -138,8 +142,11 @@ def _export(trace: AnyPath, target: str, names: list[str], options: Opening) -> 
 
     run = open_for(critical_path, cast("Sequence[str]", [trace]), options)  # the text of a URL lacks what opens it
     drawing = draw(run, names)
+    lacking: dict[str, list[str]] = {}
+    for name, missing in drawing.missing.items():
+        lacking.setdefault(str(missing), []).append(name)
     if not drawing.drawn:
-        raise BadInput(trace, "nothing of this can be drawn", next_step="\n".join(map(str, drawing.missing.values())))
+        raise BadInput(trace, "nothing of this can be drawn", next_step="\n".join(lacking))
     sound = is_sound(run)
     with Reading() as reading:
         done = partial(reading.bytes, trace.name)
@@ -148,7 +155,7 @@ def _export(trace: AnyPath, target: str, names: list[str], options: Opening) -> 
         except Unclear:
             sound = False
             write_pieces(with_overlays(trace, drawing, sound=sound, done=done), target)
-    for name, missing in drawing.missing.items():
-        click.echo(f"not drawn: {name}: {missing}", err=True)
+    for why, undrawn in lacking.items():
+        click.echo(f"not drawn: {', '.join(undrawn)}: {why}", err=True)
     mended = "" if sound else ", mended where it is damaged"
     click.echo(f"wrote {target}{mended}: {', '.join(drawing.drawn)}; open it in https://ui.perfetto.dev", err=True)

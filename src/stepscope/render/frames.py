@@ -1,16 +1,18 @@
 """The table of an analysis as a block for reading, or as CSV."""
 
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
 import polars as pl
 
 from stepscope.core.report import Table
 from stepscope.core.schema import Column, Unit
-from stepscope.render.format import plain
+from stepscope.render.format import plain, quantity
 
 __all__ = ["frame_csv", "frame_table"]
 
 _MOMENTS = frozenset(("start", "end", "time", "first_start", "last_end"))  # columns that hold times of day, not lengths
+_UNITS = frozenset(get_args(Unit))
 _OF_MODULES = frozenset(("module", "pass"))  # columns of tables whose `module` is a path of instances
 
 
@@ -25,10 +27,10 @@ def frame_table(
     """A table for reading. Moments are shown as the time since `began`: `start, since start`.
 
     Where that is unknown or later, the first moment of the table takes its place: `start, since first`.
-    With `tree`, a path of modules below one of an earlier row is its last parts, indented. With `leading`, names of
+    Numbers whose unit stands in column `unit` of their row are shown with it, in its place. With `tree`, a path of modules below one of an earlier row is its last parts, indented. With `leading`, names of
     columns, those that are less useful may be left out where room is short.
     """
-    described = [column for column in columns if column.name in frame.columns]
+    described, frame = _with_units([column for column in columns if column.name in frame.columns], frame)
     moments = [column.name for column in described if column.name in _MOMENTS and column.unit == "ns"]
     firsts = [first for name in moments if isinstance(first := frame[name].min(), int)]
     since = "since first"
@@ -63,6 +65,22 @@ def _order(columns: Sequence[Column], frame: pl.DataFrame, leading: Sequence[str
         return cells.is_null().all(), says_nothing, places.get(name, len(places)), position
 
     return tuple(sorted(range(len(columns)), key=use))
+
+
+def _with_units(columns: list[Column], frame: pl.DataFrame) -> tuple[list[Column], pl.DataFrame]:
+    """The table with numbers as text that the unit of their row belongs to, and without column `unit`."""
+    bare = [column.name for column in columns if column.unit is None and column.type.is_float()]
+    if not bare or "unit" not in frame.columns:
+        return columns, frame
+    texts = {
+        name: [
+            None if value is None else quantity(value, unit) if unit in _UNITS else f"{quantity(value, None)} {unit}"
+            for value, unit in frame.select(name, "unit").iter_rows()
+        ]
+        for name in bare
+    }
+    shown = frame.with_columns(pl.Series(name, cells, dtype=pl.String) for name, cells in texts.items())
+    return [column for column in columns if column.name != "unit"], shown
 
 
 def _branches(paths: Iterable[str | None]) -> list[str | None]:

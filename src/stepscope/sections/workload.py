@@ -138,14 +138,14 @@ def _say_devices(prose: _Prose, run: Run) -> None:
     models = devices_used(run).group_by("name", maintain_order=True).agg(pl.col("listed", "used").sum())
     unwatched = devices_used(run)["used"].is_null().any()
     for name, listed, used in models.iter_rows():
-        model = f"{{}} × {literal(name)}" if name else many(listed, "device without a name", "devices without a name")
+        model = f"{{}} × {literal(name)}" if name else f"{many(listed, 'device')} whose name was not recorded"
         if unwatched or used == listed:
             prose.say(f"{model}.", (listed, "count"))
         elif used:
-            verb = "is" if used == 1 else "are"
-            prose.say(f"Of {model} of the host, {{}} {verb} used.", (listed, "count"), (used, "count"))
+            verb = "works" if used == 1 else "work"
+            prose.say(f"The host has {model}, of which {{}} {verb} here.", (listed, "count"), (used, "count"))
         else:
-            prose.say(f"{model} in the host, on which the trace shows no work.", (listed, "count"))
+            prose.say(f"The host has {model}, on which the trace shows no work.", (listed, "count"))
 
 
 def _say_shares(prose: _Prose, run: Run) -> None:
