@@ -25,7 +25,7 @@ def test_groups_late_ranks_and_what_was_not_matched() -> None:
     assert groups.rows[0][:9] == (0, "0", None, "all_reduce", 3, 120, 13 * ms, 7 * ms, 30 * ms)
     assert groups.rows[1][:9] == (1, "0", None, "all_reduce", 2, 80, 13 * ms, 0, 13 * ms)
     assert isinstance(late, Table)
-    assert late.rows == ((1, "0", 2, 1.0, 7 * ms, 4 * ms, None),)
+    assert late.rows == ((1, "0", 2, 1.0, 7 * ms, 3.5 * ms, None, 4 * ms, None),)
     assert isinstance(unmatched, Text)
     assert text(unmatched) == "1 of 5 collectives were not matched: no other rank's trace holds them."
 

@@ -5,6 +5,7 @@ import json
 import polars as pl
 import pytest
 
+from stepscope.analyses.clock_offsets import clock_offsets
 from stepscope.analyses.collectives import collectives
 from stepscope.analyses.late_ranks import late_ranks
 from stepscope.analyses.overlap import overlap
@@ -46,8 +47,11 @@ def test_who_is_late_how_often_and_how_much() -> None:
     rows = {row["rank"]: row for row in late_ranks(one_late_rank()).iter_rows(named=True)}
     assert rows[2] == {
         "rank": 2, "group": "0", "collectives": 4, "ranks": 3, "last": 2, "share": 0.5, "delay": 8 * MS,
-        "mean_delay": 4.0 * MS, "longest_delay": 7 * MS, "per_step": None,
+        "mean_delay": 4.0 * MS, "longest_delay": 7 * MS, "per_step": None, "uncertainty": rows[2]["uncertainty"],
     }  # fmt: skip
+    clocks = dict(clock_offsets(one_late_rank()).select("rank", "uncertainty").iter_rows())
+    assert clocks[0] == 0, "of the reference the table of clocks knows nothing else"
+    assert [rows[rank]["uncertainty"] for rank in range(3)] == [min(clocks[1], clocks[2]), clocks[1], clocks[2]]
     assert (rows[0]["last"], rows[0]["delay"]) == (1, 6 * MS)
     assert (rows[1]["last"], rows[1]["delay"], rows[1]["mean_delay"]) == (0, 0, None)
 

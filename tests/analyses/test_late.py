@@ -3,10 +3,14 @@
 import pytest
 
 from stepscope.analyses._late import delay_by_late_rank, late_rank
+from stepscope.analyses.late_ranks import late_ranks
 from stepscope.core.errors import MissingData
+from stepscope.core.report import Table, Text
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.diagnose import diagnose
+from stepscope.render.format import text
+from stepscope.sections import distributed
 
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 STEPS = 12
@@ -63,6 +67,20 @@ def test_a_rank_that_is_late_for_no_reason_that_shows() -> None:
 def test_nobody_is_late_for_sure(arrivals: list[tuple[float, ...]]) -> None:
     assert late_rank(job(arrivals)) is None
     assert delay_by_late_rank(job(arrivals), 1) == 0
+
+
+def test_nobody_is_late_within_the_uncertainty_of_the_clocks() -> None:
+    """The collective takes 2 ms: ends may differ by as much, and then a delay of 1 ms tells nothing."""
+    run = job([(78, 77)] * STEPS)
+    found = late_ranks(run).select("rank", "last", "mean_delay", "uncertainty").rows()
+    assert found == [(0, STEPS, 1.0 * MS, 2 * MS), (1, 0, None, 2 * MS)]
+    assert late_rank(run) is None
+    blocks = distributed.SECTION.build(run)
+    assert "Ranks that the others wait for" not in [block.title for block in blocks if isinstance(block, Table)]
+    assert (
+        "Rank 0 came last to 12 of 12 collectives, by 1 ms on average: less than the 2 ms to which such a delay is "
+        "known, so that it is not called late."
+    ) in [text(block) for block in blocks if isinstance(block, Text)]
 
 
 def test_the_others_wait_for_it() -> None:

@@ -44,7 +44,7 @@ def late_rank(run: Run) -> LateRank | None:
 def _late_rank(run: Run) -> LateRank | None:
     sums = late_ranks(run).group_by("rank").agg(
         pl.col("last", "collectives", "delay").sum(),
-        pl.col("per_step").sum(),
+        pl.col("per_step").sum(), pl.col("uncertainty").max(),
         steps_known=pl.col("per_step").is_not_null().all(),
         expected=(pl.col("collectives") / pl.col("ranks")).sum(),
     )  # fmt: skip
@@ -62,8 +62,10 @@ def _late_rank(run: Run) -> LateRank | None:
 
 
 def _is_late(row: dict[str, float]) -> bool:
-    """True if a rank is last more often than halfway from chance to always, and too often for chance."""
+    """True if a rank is last more often than halfway from chance to always, too often for chance, and by enough."""
     last, of, expected = row["last"], row["collectives"], row["expected"]
+    if row["delay"] <= last * (row["uncertainty"] or 0):
+        return False
     spread = sqrt(expected * (1 - expected / of))
     return 2 * last >= of + expected and last - expected >= SURE * spread
 

@@ -3,14 +3,16 @@
 One row is a rank in a process group. Times are ns. In a collective that every rank needs every other for, the one that
 stays shortest came last; the second shortest stay, less its own, is the time by which it came after the last of the
 others: its `delay`, which is what all of them would have saved had it come with that one. Every duration is from the
-rank's own clock, so clocks that differ change nothing. Only matched collectives count. A rank that is last as often as
-any other (1 / ranks) is not slow; one that always is, is.
+rank's own clock, so clocks that differ change nothing. But ranks do not leave a collective at one moment, so that a
+delay is known no better than the clocks which collectives align: one below `uncertainty` tells of no late rank. Only
+matched collectives count. A rank that is last as often as any other (1 / ranks) is not slow; one that always is, is.
 """
 
 import polars as pl
 
 from stepscope.analyses._collective_names import SYMMETRIC
 from stepscope.analyses._tables import RANK, RECORD_TRACE, shaped
+from stepscope.analyses.clock_offsets import clock_offsets
 from stepscope.analyses.collectives import collectives
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
@@ -27,6 +29,7 @@ COLUMNS = (
     Column("mean_delay", pl.Float64, "ns", "delay / last; null: never last"),
     Column("longest_delay", pl.Int64, "ns", "largest of these times; null: never last"),
     Column("per_step", pl.Float64, "ns", "delay / steps with collectives; null: no steps recorded"),
+    Column("uncertainty", pl.Int64, "ns", "of clock_offsets, of the reference the least of others; null: not known"),
 )
 _HOW = f"{RECORD_TRACE}, on all ranks, and open the folder that holds their traces"
 _UNMATCHED = (
@@ -59,8 +62,16 @@ def compute(run: Run) -> pl.DataFrame:
     )
     per_step = pl.when(pl.col("steps") > 0).then(pl.col("delay") / pl.col("steps"))
     rows = rows.with_columns(per_step=per_step, share=pl.col("last") / pl.col("collectives"))
-    return shaped(rows, COLUMNS).sort("rank", "group")
+    return shaped(rows.join(_uncertainties(run), on="rank", how="left"), COLUMNS).sort("rank", "group")
 
 
-LEADING = ("group", "collectives", "last", "share", "delay", "per_step", "mean_delay", "longest_delay")
+def _uncertainties(run: Run) -> pl.DataFrame:
+    """How well each rank's clock is known; that of the reference as well as that of the one known best."""
+    clocks = clock_offsets(run).select("rank", "status", "uncertainty")
+    least = clocks.filter(pl.col("status") != "reference")["uncertainty"].min()
+    own = pl.when(pl.col("status") != "reference").then("uncertainty").otherwise(pl.lit(least, dtype=pl.Int64))
+    return clocks.select("rank", uncertainty=own)
+
+
+LEADING = ("group", "collectives", "last", "share", "delay", "per_step", "mean_delay", "uncertainty")
 ANALYSIS = late_ranks = Analysis(compute=compute, columns=COLUMNS, leading=LEADING)

@@ -27,8 +27,9 @@ def frame_table(
     """A table for reading. Moments are shown as the time since `began`: `start, since start`.
 
     Where that is unknown or later, the first moment of the table takes its place: `start, since first`.
-    Numbers whose unit stands in column `unit` of their row are shown with it, in its place. With `tree`, a path of modules below one of an earlier row is its last parts, indented. With `leading`, names of
-    columns, those that are less useful may be left out where room is short.
+    Numbers whose unit stands in column `unit` of their row are shown with it, in its place. With `tree`, a path of
+    modules below one of an earlier row is its last parts, indented. With `leading`, names of columns, those that are
+    less useful may be left out where room is short.
     """
     described, frame = _with_units([column for column in columns if column.name in frame.columns], frame)
     moments = [column.name for column in described if column.name in _MOMENTS and column.unit == "ns"]

@@ -22,8 +22,8 @@ _STEP = {
     "other": "neither", "compute_per_communication": "computing per communicating",
 }  # fmt: skip
 _LATE = {
-    "rank": "rank", "group": "group", "last": "last", "share": "share", "delay": "delay", "longest_delay": "longest",
-    "per_step": "mean per step",
+    "rank": "rank", "group": "group", "last": "last", "share": "share", "delay": "delay", "mean_delay": "mean",
+    "uncertainty": "±", "longest_delay": "longest", "per_step": "mean per step",
 }  # fmt: skip
 _UNMATCHED = {
     "alone": "no other rank's trace holds them",
@@ -66,13 +66,32 @@ def _late(run: Run) -> list[Block]:
         table = late_ranks(run)
     except MissingData:
         return []  # said by what was not matched
-    table = table.filter(pl.col("last") > 0).sort("delay", descending=True, maintain_order=True)
-    if table.is_empty():
-        return []
-    units = {column.name: column.unit for column in late_ranks.columns}
-    columns = tuple((heading, units[name]) for name, heading in _LATE.items())
-    rows = tuple(table.select(list(_LATE)).head(RANKS_SHOWN).iter_rows())
-    return [Table("Ranks that the others wait for", columns, rows)]  # the rank stays, be it one only
+    last = table.filter(pl.col("last") > 0).sort("delay", descending=True, maintain_order=True)
+    late = last.filter(pl.col("mean_delay") > pl.col("uncertainty").fill_null(0))
+    blocks: list[Block] = []
+    if not late.is_empty():
+        units = {column.name: column.unit for column in late_ranks.columns}
+        columns = tuple((heading, units[name]) for name, heading in _LATE.items())
+        rows = tuple(late.select(list(_LATE)).head(RANKS_SHOWN).iter_rows())
+        blocks.append(Table("Ranks that the others wait for", columns, rows))  # the rank stays, be it one only
+    if late.height < last.height:
+        blocks.append(_within(last.join(late, on=["rank", "group"], how="anti", nulls_equal=True)))
+    return blocks
+
+
+def _within(close: pl.DataFrame) -> Text:
+    """Ranks that came last by less than can be told."""
+    row = close.row(0, named=True)
+    values = (
+        Value(row["rank"], None), Value(row["last"], "count"), Value(row["collectives"], "count"),
+        Value(row["mean_delay"], "ns"), Value(row["uncertainty"], "ns"),
+    )  # fmt: skip
+    more = (Value(close.height - 1, "count"),) if close.height > 1 else ()
+    return Text(
+        "Rank {} came last to {} of {} collectives, by {} on average: less than the {} to which such a delay is known, "
+        f"so that it is not called late{'; the same holds for {} more' if more else ''}.",
+        (*values, *more),
+    )
 
 
 def _unmatched(table: pl.DataFrame) -> list[Block]:
