@@ -16,6 +16,8 @@ from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, S
 
 __all__ = ["SECTIONS", "assemble", "step_times"]
 
+_OF_XLA = "not known from a profile of XLA; of a job in PyTorch or Paddle `stepscope run -- COMMAND` records them"
+
 SECTIONS = Group("sections", Section)
 """All sections."""
 
@@ -61,7 +63,8 @@ def _part(name: str, section: Section, run: Run) -> Part:
     try:
         return Part(name=name, title=section.title, blocks=tuple(section.build(run)))
     except MissingData as lack:
-        return Part(name=name, title=section.title, missing=lack.what, how=lack.how)
+        is_xla = "xla" in run.optional("processes", "framework")["framework"]
+        return Part(name=name, title=section.title, missing=lack.what, how=_OF_XLA if is_xla else lack.how)
 
 
 def _facts(run: Run) -> RunFacts:

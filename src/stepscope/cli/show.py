@@ -116,7 +116,7 @@ def COMMAND(
     if form == "table":
         Thread(target=_import_console, daemon=True).start()  # while another core reads
     run = open_for(compute, paths, Opening(**words))
-    whole = _within(run, span, compute) if span else compute(run)
+    whole = _computed(run, span, compute)
     frame = selected.of(whole)
     limit = rows if rows is not None else _ROWS if form in _READ else 0
     told = frame.head(limit) if limit else frame
@@ -131,12 +131,17 @@ def COMMAND(
     _say_what_is_lost(run, paths)
 
 
-def _within(run: Run, span: tuple[str, str], compute: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:
-    """What `compute` gives of a range of time; what it lacks there may be elsewhere in the run."""
+def _computed(run: Run, span: tuple[str, str] | None, compute: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:
+    """What `compute` gives, of a range of time if one is named. Raises MissingData with what could mend it."""
     try:
-        return compute(between(run, span))
+        return compute(between(run, span) if span else run)
     except MissingData as missing:
-        lacking = f"{missing.what} between {span[0]} and {span[1]}"
+        if "xla" in run.optional("processes", "framework")["framework"]:
+            meta = run.optional("meta", "key", "value")
+            raise MissingData(missing.what, how=meta.filter(meta["key"] == "no_steps")["value"][0]) from None
+        if not span:
+            raise
+        lacking = f"{missing.what} between {span[0]} and {span[1]}"  # it may be elsewhere in the run
         raise MissingData(lacking, how="widen the range, or leave --between out") from None
 
 

@@ -22,6 +22,10 @@ _RUN_IT = "To record what it does: `stepscope run -- {program} {path}`."
 _BY_NAME = {
     ".py": ("a Python script", _RUN_IT.replace("{program}", "python")),
     ".sh": ("a shell script", _RUN_IT.replace("{program}", "bash")),
+    ".xplane.pb": (
+        "a profile of XLA (JAX or TensorFlow) as protocol buffers",
+        "Open the trace beside it, whose name ends in .trace.json.gz: `stepscope report {folder}`.",
+    ),
     ".ipynb": (
         "a Jupyter notebook",
         "Turn it into a script with `jupyter nbconvert --to script {path}`, then `stepscope run -- python SCRIPT.py`.",
@@ -38,9 +42,9 @@ def foreign(path: AnyPath, start: bytes) -> tuple[str, str] | None:
     for magic, kind in _BY_CONTENT:
         if start.startswith(magic):
             return f"not JSON but {kind}", _OPEN_INSTEAD
-    if path.suffix in _BY_NAME:
-        kind, advice = _BY_NAME[path.suffix]
-        return f"{kind}, not a trace", advice.replace("{path}", str(path))
+    for ending, (kind, advice) in _BY_NAME.items():
+        if path.name.endswith(ending):
+            return f"{kind}, not a trace", advice.replace("{path}", str(path)).replace("{folder}", str(path.parent))
     return ("not JSON but a binary file", _OPEN_INSTEAD) if b"\x00" in start and not _is_utf16(start) else None
 
 

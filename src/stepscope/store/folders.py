@@ -168,9 +168,17 @@ def _empty(path: AnyPath) -> str:
 
 
 def _below(path: AnyPath) -> str:
-    """What to open instead: runs or traces one level down."""
+    """What to open instead: runs or traces one level down, or where JAX and TensorFlow put them."""
+    levels = ("*", "plugins/profile/*")
     try:
-        found = sorted({str(file.parent) for name in ("run.json", *_TRACE_NAMES) for file in path.glob(f"*/{name}")})
+        found = sorted(
+            {
+                str(file.parent)
+                for level in levels
+                for name in ("run.json", *_TRACE_NAMES)
+                for file in path.glob(f"{level}/{name}")
+            }
+        )
     except OSError:
         found = []
     if not found:

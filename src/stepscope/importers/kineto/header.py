@@ -18,6 +18,12 @@ NAMINGS = ("thread_name", "process_name", "process_labels")
 """Metadata events that are used."""
 
 _LARGEST = 2**31 - 1
+_OF_XLA = {"highres-ticks": True}  # the whole of `metadata` in a profile of JAX or TensorFlow; Chrome writes more
+_XLA_TELLS = (
+    "this is a profile of XLA (JAX or TensorFlow), whose events are read as they are: `stepscope show host PATH` lists "
+    "them; which of them are steps, operators and kernels is not known. XProf reads all of it: "
+    "`pip install xprof`, then `xprof FOLDER`, the folder above plugins/"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ def add_process(header: dict[str, Any], path: AnyPath, identity: Identity, sink:
         rank_source=identity.rank_source,
         world_size=identity.world_size,
         host=_word(header.get("host_name")),
-        framework="torch" if torch else None,
+        framework="torch" if torch else "xla" if _is_xla(header) else None,
         backend=_word(distributed.get("backend")),
         source=str(path),
     )
@@ -103,8 +109,14 @@ def add_meta(header: dict[str, Any], path: AnyPath, metadata: list[Event], sink:
             found[f"process_name {event.get('pid')}"] = arguments.get("name")
         elif event.get("name") == "process_labels":
             found[f"process_labels {event.get('pid')}"] = arguments.get("labels")
+    if _is_xla(header):
+        found["no_steps"] = _XLA_TELLS
     values = [value if isinstance(value, str) else as_json(value) for value in found.values()]
     sink.add("meta", {"source": [str(path)] * len(found), "key": list(found), "value": values})
+
+
+def _is_xla(header: dict[str, Any]) -> bool:
+    return header.get("metadata") == _OF_XLA and "schemaVersion" not in header
 
 
 def _dict(value: object) -> dict[str, Any]:
