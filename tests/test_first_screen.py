@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.analyses._device_idle import inflated_by
+from stepscope.analyses._shares import slows
 from stepscope.cli._assemble import SECTIONS, assemble
 from stepscope.core.report import Table, Text
 from stepscope.core.run import Run
@@ -110,7 +112,28 @@ def test_idle_time_that_nothing_explains_is_told_beside_a_smaller_limit() -> Non
     found = sentence(verdict)
     assert "is spent in communication while nothing computes." in found
     assert "The device is idle for 4" in found or "The device is idle for 5" in found
-    assert "the cause of that could not be told: recording stacks, shapes or memory slows the host down;" in found
+    assert (
+        "the cause of that could not be told: recording shapes slows the host down; record a window without shapes:"
+        in found
+    )
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        (("shapes",), "recording shapes slows the host down; record a window without shapes: `"),
+        (("stacks", "memory"), "recording stacks and memory slows the host down; record a window without them: `"),
+        (("stacks", "shapes", "memory"), "recording stacks, shapes and memory slows the host down;"),
+    ],
+)
+def test_what_slows_the_host_is_what_was_recorded(recorded: tuple[str, ...], words: str) -> None:
+    assert slows(recorded).startswith(words)
+    synth = Synth().host("aten::mm", "operator", 0, 1, input_dims="[[2]]" if "shapes" in recorded else None)
+    if "stacks" in recorded:
+        synth.host("train.py(1): main", "python", 0, 1)
+    if "memory" in recorded:
+        synth.add("memory", thread="1", time=0, device_type=1, device=0, bytes=64, address=1)
+    assert inflated_by(synth.run(), 0) == recorded
 
 
 def test_idle_time_of_a_trace_that_can_be_trusted_is_the_limit_itself() -> None:

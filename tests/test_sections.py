@@ -280,6 +280,15 @@ def test_a_job_on_the_cpu_gets_no_pages_about_devices() -> None:
         assert word not in text
 
 
+def test_a_breakdown_without_marked_steps_is_of_all_that_was_recorded() -> None:
+    synth = Synth().host("aten::mm", "operator", 0, 2).kernel(1, 3)
+    bars, told, *_ = SECTIONS.get("step-breakdown").build(synth.run())
+    assert isinstance(bars, Bars) and isinstance(told, Text)
+    assert (bars.title, "no steps are marked" in told.text) == ("All that was recorded", True)
+    synth.host("ProfilerStep#1", "annotation", 0, 3)
+    assert SECTIONS.get("step-breakdown").build(synth.run())[1] == Text("One traced step.")
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

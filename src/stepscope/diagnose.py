@@ -6,7 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analyses._shares import SLOWS
+from stepscope.analyses._device_idle import inflated_by
+from stepscope.analyses._shares import slows
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
 from stepscope.analyses.steady_steps import steady_steps
@@ -135,7 +136,7 @@ def _verdict(run: Run) -> Verdict:
         opened=opened,
         world_size=world_size,
         unexplained=unexplained,
-        why_unexplained=SLOWS if unexplained is not None else "",
+        why_unexplained=slows(inflated_by(run, row["rank"])) if unexplained is not None else "",
         crowded=row["crowded"] if row["limit"] == "input" else 0.0,
     )
 

@@ -232,6 +232,18 @@ def test_operators_and_what_is_inside_them() -> None:
     ]
 
 
+def test_operators_of_an_accelerator_come_before_those_of_the_cpu() -> None:
+    synth = Synth().host("ProfilerStep#1", "annotation", 0, 10)
+    for device_type, size in ((0, 8), (6, 4)):
+        synth.host("aten::empty", "operator", device_type, device_type + 1)
+        synth.add(
+            "memory", thread="1", time=round((device_type + 0.5) * MS), device_type=device_type,
+            device=0 if device_type else -1, bytes=size, address=device_type + 1,
+        )  # fmt: skip
+    for analysis in (memory_operators, memory_operators_by_step):
+        assert rows(analysis(synth.run()), "device_type", "allocated_self") == [("HIP", 4), ("CPU", 8)]
+
+
 def test_operators_step_by_step_add_up() -> None:
     run = training().run()
     by_step = memory_operators_by_step(run)

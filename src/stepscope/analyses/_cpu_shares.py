@@ -6,11 +6,11 @@ lines that samples show at host work count, and the rest passes as computing.
 
 import polars as pl
 
-from stepscope.analyses._device_idle import is_inflated
+from stepscope.analyses._device_idle import inflated_by, is_inflated
 from stepscope.analyses._host_lines import host_lines
 from stepscope.analyses._looped_optimizer import LoopedOptimizer, looped_optimizers
 from stepscope.analyses._samples import steady_samples
-from stepscope.analyses._shares import SLOWED, Shares
+from stepscope.analyses._shares import Shares, slowed
 from stepscope.analyses._tables import RECORD_TRACE
 from stepscope.analyses._trace_phases import traced_steps
 from stepscope.analyses.host_work import host_work
@@ -49,17 +49,17 @@ def _of_rank(run: Run, row: dict[str, float]) -> Shares:
     model = max(0.0, step - (wait or 0.0) - other)
     host = max(named, other + min(outside or 0.0, model))
     known = outside is not None or _has_samples(run, rank)
-    slowed = row["timed"] == 0 and is_inflated(run, rank)
+    is_slowed = row["timed"] == 0 and is_inflated(run, rank)
     return Shares(
         rank=rank,
         step=step,
         input=None if wait is None else wait / step,
-        host=None if slowed else host / step,
-        named_host=0.0 if slowed else named / step,
-        device=max(0.0, 1 - ((wait or 0.0) + host) / step) if known and not slowed else None,
+        host=None if is_slowed else host / step,
+        named_host=0.0 if is_slowed else named / step,
+        device=max(0.0, 1 - ((wait or 0.0) + host) / step) if known and not is_slowed else None,
         communication=None,
         memory=None,
-        lacks=SLOWED if slowed else UNSEEN,
+        lacks=slowed(inflated_by(run, rank)) if is_slowed else UNSEEN,
     )
 
 

@@ -28,7 +28,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run, chain
 
-__all__ = ["SHORTEST", "DeviceIdle", "device_idle", "is_inflated"]
+__all__ = ["SHORTEST", "DeviceIdle", "device_idle", "inflated_by", "is_inflated"]
 
 SHORTEST = 1_000_000
 """ns: in less than a millisecond a single launch decides about all shares."""
@@ -165,12 +165,26 @@ def _untraced_step(run: Run, rank: int) -> float | None:
     return float(mean) if isinstance(mean, int | float) and mean > 0 else None
 
 
+def inflated_by(run: Run, rank: int) -> tuple[str, ...]:
+    """What the trace of a rank holds that slowed the host down, of stacks, shapes and memory."""
+    frames, known = pl.col("kind") == "python", pl.all().is_not_null()
+    places = (
+        ("stacks", "host", "kind", frames), ("stacks", "host", "call_stack", known),
+        ("shapes", "host", "input_dims", known), ("memory", "memory", "bytes", known),
+    )  # fmt: skip
+    told = []
+    for what, table, column, test in places:
+        own = run.optional(table, "rank", column).filter(pl.col("rank") == rank).select(column)
+        if what not in told and own.select(test.any()).item():
+            told.append(what)
+    return tuple(told)
+
+
 def is_inflated(run: Run, rank: int) -> bool:
-    """True if the trace of a rank holds stacks, shapes or memory, whose recording slows the host down."""
+    """True if the trace of a rank holds any of these; shapes and stacks are large texts, so they are asked for last."""
     own = pl.col("rank") == rank
     if run.optional("memory", "rank").select(own.any()).item():
         return True
     if run.optional("host", "rank", "kind").select((own & (pl.col("kind") == "python")).any()).item():
         return True
-    texts = (run.optional("host", "rank", text) for text in ("input_dims", "call_stack"))  # large, so they come last
-    return any(table.select((own & table.to_series(1).is_not_null()).any()).item() for table in texts)
+    return bool(inflated_by(run, rank))

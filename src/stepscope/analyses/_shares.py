@@ -1,14 +1,24 @@
 """Shares of a rank's mean steady step, before a limit is named."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["SLOWED", "SLOWS", "Shares"]
+__all__ = ["Shares", "slowed", "slows"]
 
-SLOWS = (
-    "recording stacks, shapes or memory slows the host down; "
-    "record a window without them: `stepscope run --trace 10:13 -- COMMAND`"
-)
-SLOWED = f"whether the host holds the step up: {SLOWS}"
+
+def slows(recorded: Sequence[str]) -> str:
+    """Why host times of a trace that holds stacks, shapes or memory cannot be trusted, and what to record instead."""
+    *most, last = recorded
+    what = f"{', '.join(most)} and {last}" if most else last
+    return (
+        f"recording {what} slows the host down; record a window without {'them' if most else what}: "
+        "`stepscope run --trace 10:13 -- COMMAND`"
+    )
+
+
+def slowed(recorded: Sequence[str]) -> str:
+    """What cannot be told of such a trace, and why."""
+    return f"whether the host holds the step up: {slows(recorded)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

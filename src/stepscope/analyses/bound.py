@@ -21,9 +21,9 @@ import polars as pl
 
 from stepscope.analyses._cpu_shares import cpu_shares
 from stepscope.analyses._crowding import crowding
-from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._device_idle import DeviceIdle, device_idle, inflated_by
 from stepscope.analyses._host_lines import host_lines
-from stepscope.analyses._shares import SLOWED, Shares
+from stepscope.analyses._shares import Shares, slowed
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
@@ -112,7 +112,7 @@ def _of_rank(run: Run, row: DeviceIdle) -> Shares:
         device=row.compute / row.step,
         communication=row.communication / row.step,
         memory=row.memory / row.step,
-        lacks=SLOWED,
+        lacks=slowed(inflated_by(run, row.rank)) if row.inflated else "",
     )
 
 

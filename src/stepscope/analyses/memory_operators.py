@@ -26,10 +26,10 @@ COLUMNS = (
 
 
 def compute(run: Run) -> pl.DataFrame:
-    """Rows by rank and device, most bytes allocated by itself first. Raises MissingData without memory or operators."""
+    """Rows by rank and device, the CPU last, then by bytes. Raises MissingData without memory or operators."""
     rows = by_operator(run).join(peaks(run).select("key", *DEVICE), on="key").with_columns(named_device())
-    order = ("key", "allocated_self", "allocated_total", "name")
-    return shaped(rows.sort(*order, descending=[False, True, True, False], nulls_last=True), COLUMNS)
+    order = ("rank", pl.col("device_type") == "CPU", "key", "allocated_self", "allocated_total", "name")
+    return shaped(rows.sort(*order, descending=[False] * 3 + [True, True, False], nulls_last=True), COLUMNS)
 
 
 LEADING = (

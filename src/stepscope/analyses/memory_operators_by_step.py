@@ -30,15 +30,15 @@ MARK_STEPS = (
 
 
 def compute(run: Run) -> pl.DataFrame:
-    """Rows by rank, device and step, most bytes first. Raises MissingData without memory, operators or steps."""
+    """Rows by rank, device (the CPU last) and step, then bytes. Raises MissingData without memory, operators or steps."""
     rows = by_operator(run, "step")
     marked = step_markers(run)["rank"].unique()
     if marked.is_empty():
         raise MissingData("steps in the trace", how=MARK_STEPS)
     rows = rows.join(peaks(run).select("key", *DEVICE), on="key").with_columns(named_device())
     rows = rows.filter(pl.col("rank").is_in(marked.implode()))
-    order = {"key": False, "step": False, "allocated_self": True, "allocated_total": True, "name": False}
-    return shaped(rows.sort(*order, descending=list(order.values()), nulls_last=True), COLUMNS)
+    order = ("rank", pl.col("device_type") == "CPU", "key", "step", "allocated_self", "allocated_total", "name")
+    return shaped(rows.sort(*order, descending=[False] * 4 + [True, True, False], nulls_last=True), COLUMNS)
 
 
 LEADING = (

@@ -1,7 +1,10 @@
 """The mean traced step, each moment charged to one of eight kinds of work: what runs on the device comes first."""
 
+from dataclasses import replace
+
 import polars as pl
 
+from stepscope.analyses._markers import step_markers
 from stepscope.analyses.device_time import device_time
 from stepscope.analyses.step_breakdown import step_breakdown
 from stepscope.core.errors import MissingData
@@ -25,6 +28,7 @@ _AS_KERNELS = (
     "Collectives on a device are among the kernels here, unless the trace links them to their call; what limits the "
     "run is judged by exposed communication (see Devices and host load)."
 )
+_NO_STEPS = "The whole recording, from its first to its last event: no steps are marked in it."
 
 
 def build(run: Run) -> list[Block]:
@@ -32,6 +36,8 @@ def build(run: Run) -> list[Block]:
     means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
     bars = Bars("One traced step, mean", "ns", parts)
+    if step_markers(run).is_empty():
+        return [replace(bars, title="All that was recorded"), Text(_NO_STEPS), *_collectives(run)]
     if table.height == 1:
         return [bars, Text("One traced step."), *_collectives(run)]
     return [bars, Text("Mean of {} traced steps.", (Value(table.height, "count"),)), *_collectives(run)]
