@@ -27,6 +27,8 @@ FILE = "/usr/lib/python3/site-packages/torch/nn/modules/module.py"
         (TENSILE, 22, "Cijk…MT256x128x64…"),
         (MODULE, 45, "Qwen2Model_0…Qwen2Attention_0.Linear_3"),
         (MODULE, 30, "Qwen2Model_0…Linear_3"),
+        ("Qwen2Model_0.Qwen2RotaryEmbedding_0", 24, "…Qwen2RotaryEmbedding_0"),
+        ("torch/nn/modules/container.py(420): extend", 30, "…/container.py(420): extend"),
         (FILE, 30, "…/torch/nn/modules/module.py"),
         ("sm90_xmma_gemm_bf16bf16_tn_n_kernel__5x_cublas", 30, "sm90_xmma_gemm_bf16b…5x_cublas"),
     ],

@@ -53,3 +53,12 @@ def test_names_asked_for_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     left = print_table(console_for(stream), table, whole=True)
     assert "".join(line[:66] for line in stream.getvalue().splitlines()[2:]) == KERNEL
     assert left == LeftOut(columns=(), parts_of_names=False)
+
+
+def test_a_table_without_an_order_leaves_out_only_columns_without_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = io.StringIO()
+    table = replace(TABLE, order=(), rows=tuple((*row[:5], *[None] * 5) for row in TABLE.rows))
+    assert print_table(console_for(stream), table).columns == ()
+    text = stream.getvalue()
+    assert [f"total{i}" in text for i in range(8)] == [True] * 3 + [False] * 5

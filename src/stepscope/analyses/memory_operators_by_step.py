@@ -30,7 +30,7 @@ MARK_STEPS = (
 
 
 def compute(run: Run) -> pl.DataFrame:
-    """Rows by rank, device (the CPU last) and step, then bytes. Raises MissingData without memory, operators or steps."""
+    """Rows by rank, device (the CPU last), step and bytes. Raises MissingData without memory, operators or steps."""
     rows = by_operator(run, "step")
     marked = step_markers(run)["rank"].unique()
     if marked.is_empty():

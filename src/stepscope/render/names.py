@@ -4,11 +4,14 @@ import re
 
 from stepscope.render.format import shorten
 
-__all__ = ["abbreviated"]
+__all__ = ["FRAME", "abbreviated"]
 
 _NAMESPACES = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
 _INNERMOST = re.compile(r"<(?!…>)(?:[^<>]|<…>)*>")
 _TENSILE = re.compile(r"(Cijk_[A-Za-z]+_[A-Za-z]+)_.*_(MT\d+x\d+x\d+)_.*")  # layout and tile, of AMD's matrix kernels
+FRAME = re.compile(r"(\S+\.py)(\(\d+\): \S+)")
+"""A Python frame as profilers name it: file, and line with function."""
+
 _PARTS = re.compile(r"[^\s<>(){}]+")  # a path, of modules or files, and not a name of C++
 
 
@@ -16,13 +19,16 @@ def abbreviated(name: str, cells: int) -> str:
     """`name` in at most `cells` characters.
 
     Of C++ the namespaces go first, then the arguments, the inner ones of templates before the outer ones; of a path of
-    modules or files the parts after the first; of others the middle.
+    modules or files the parts after the first, of a Python frame those of its file; of others the middle.
     """
     if len(name) <= cells:
         return name
     if _TENSILE.fullmatch(name):
         tile = _TENSILE.sub(r"\1…\2…", name)
         return tile if len(tile) <= cells else shorten(_TENSILE.sub(r"Cijk…\2…", name), cells)
+    frame = FRAME.fullmatch(name)
+    if frame and len(frame[2]) < cells:
+        return f"{abbreviated(frame[1], cells - len(frame[2]))}{frame[2]}"
     if "::" in name or "<" in name:
         return _of_cpp(name, cells)
     for mark in "/.":
@@ -55,12 +61,11 @@ def _without_parameters(name: str) -> str:
 
 def _of_path(path: str, mark: str, cells: int) -> str:
     """The first part and as many of the last ones as fit; of a path of files the last ones alone."""
-    shown = path
     first, *parts = path.split(mark)
     lead = f"{first}…" if mark == "." else "…/"
-    while len(parts) > 1:
-        parts.pop(0)
-        shown = f"{lead}{mark.join(parts)}"
+    for skipped in range(1, len(parts)):
+        shown = f"{lead}{mark.join(parts[skipped:])}"
         if len(shown) <= cells:
             return shown
-    return shorten(shown, cells)
+    last = f"…{parts[-1]}"
+    return last if len(last) <= cells else shorten(path, cells)

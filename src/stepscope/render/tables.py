@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from stepscope.core.report import Table
-from stepscope.render.format import cell, plain, shorten
-from stepscope.render.names import abbreviated
+from stepscope.render.format import ABSENT, cell, plain, shorten
+from stepscope.render.names import FRAME, abbreviated
 
 __all__ = ["LeftOut", "print_table"]
 
@@ -25,6 +25,8 @@ _NARROWEST = 20  # cells below which a name cannot be read
 _HEADING = 12  # cells that the heading of a column of numbers may take on one line
 _LONGEST_WORD = 30  # cells of a word that is kept whole, such as the name of a rule
 _BETWEEN = " › "  # of the names of a path, a good place for a line to end
+_NARROW = 36  # cells in which many names of kernels look alike
+_FOLDS = 2  # lines that a name may take in a narrow column of a report, which always shows all its columns
 _NAME_SHARE = 3  # a name wants this part of the width, if it is that long, before one more column is shown beside it
 _LONGEST_NAME = 10_000  # characters of a name that is shown whole: those of C++ fill a screen, a broken trace many
 _LONGEST_SENTENCE = 400
@@ -59,14 +61,17 @@ class _Column:
         """Cells that the column should get before another one finds room."""
         return self.width if self.number else min(self.width, max(self.least, room // _NAME_SHARE))
 
-    def lines(self, console: Console, row: int, width: int, *, whole: bool) -> list[str]:
-        """A cell of the column. Sentences break at blanks; half a command cannot be run, so none is ever cut."""
+    def lines(self, console: Console, row: int, width: int, most: int | None) -> list[str]:
+        """A cell of the column, a name on `most` lines at most; None: on as many as it takes.
+
+        Sentences break at blanks; half a command cannot be run, so none is ever cut.
+        """
         text = self.texts[row]
         if cell_len(text) <= width:
             return [text]
         if not _is_prose(text):
-            return chop_cells(text if whole else abbreviated(text, width), width)[: None if whole else 1]
-        text = text if whole or _has_command(text) else shorten(text, width * _FOLDS_OF_WORDS)
+            return chop_cells(text if most is None else abbreviated(text, width * most), width)[:most]
+        text = text if most is None or _has_command(text) else shorten(text, width * _FOLDS_OF_WORDS)
         return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")] or [""]
 
 
@@ -89,13 +94,13 @@ def print_table(console: Console, table: Table, *, whole: bool = False) -> LeftO
         )
         for i, (heading, unit) in enumerate(table.columns)
     ]
-    shown = _fitting(columns, table.order, console.width) if table.order else columns
+    shown = _fitting(columns, table.order, console.width) if table.order else _telling(columns, console.width)
     shortened = False
     for number, block in enumerate(_blocks(shown, console.width)):
         if number:
             console.print()
-        shortened |= _print_block(console, block, whole=whole)
-    left = tuple(table.columns[i][0] for i, column in enumerate(columns) if column not in shown)
+        shortened |= _print_block(console, block, None if whole else 1 if table.order else _FOLDS)
+    left = tuple(table.columns[i][0] for i, column in enumerate(columns) if column not in shown) if table.order else ()
     return LeftOut(columns=left, parts_of_names=shortened)
 
 
@@ -107,13 +112,20 @@ def _limit(value: object, *, whole: bool) -> int:
 
 def _is_prose(text: str) -> bool:
     """True for sentences and paths; names of functions and kernels have colons or brackets within, others no blanks."""
-    named = any(mark in text for mark in ("::", "<", "()"))
-    return _has_command(text) or _BETWEEN in text or (" " in text.strip() and not named)
+    marked = any(mark in text for mark in ("::", "<", "()")) or FRAME.fullmatch(text)
+    return _has_command(text) or _BETWEEN in text or (" " in text.strip() and not marked)
 
 
 def _has_command(text: str) -> bool:
     """True for sentences of ours that say what to run."""
     return text.count("`") == 2 and " " in text
+
+
+def _telling(columns: Sequence[_Column], room: int) -> Sequence[_Column]:
+    """All columns if names have room beside them, else those in which any row has a value."""
+    if sum(column.wanted(room) + _GAP for column in columns) <= room + _GAP:
+        return columns
+    return [column for column in columns if any(text != ABSENT for text in column.texts)] or columns
 
 
 def _fitting(columns: Sequence[_Column], order: Sequence[int], room: int) -> list[_Column]:
@@ -145,20 +157,23 @@ def _least(columns: Sequence[_Column]) -> int:
     return sum(column.least for column in columns) + _GAP * (len(columns) - 1)
 
 
-def _print_block(console: Console, columns: Sequence[_Column], *, whole: bool) -> bool:
+def _print_block(console: Console, columns: Sequence[_Column], folds: int | None) -> bool:
     """Columns that fit, side by side; the room that is left goes to the names that need it.
 
-    True if one of them did not get enough, and was shortened.
+    In a narrow column names take `folds` lines. True if one of them did not get enough, and was shortened.
     """
     widths = _widths(columns, max(console.width - _least(columns), 0))
     heads = [_heading_lines(column.heading, width) for column, width in zip(columns, widths, strict=True)]
     tallest = max(map(len, heads))
     _print_row(console, columns, widths, [[""] * (tallest - len(head)) + head for head in heads], style="dim")
     for row in range(len(columns[0].texts)):
-        lines = [column.lines(console, row, width, whole=whole) for column, width in zip(columns, widths, strict=True)]
+        lines = [
+            column.lines(console, row, width, folds and (folds if width < _NARROW else 1))
+            for column, width in zip(columns, widths, strict=True)
+        ]
         _print_row(console, columns, widths, lines, style="")
     names = (column for column, width in zip(columns, widths, strict=True) if column.width > width)
-    return not whole and any(not _is_prose(text) for column in names for text in column.texts)
+    return folds is not None and any(not _is_prose(text) for column in names for text in column.texts)
 
 
 def _widths(columns: Sequence[_Column], spare: int) -> list[int]:
