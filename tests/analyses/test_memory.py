@@ -242,6 +242,7 @@ def test_operators_of_an_accelerator_come_before_those_of_the_cpu() -> None:
         )  # fmt: skip
     for analysis in (memory_operators, memory_operators_by_step):
         assert rows(analysis(synth.run()), "device_type", "allocated_self") == [("HIP", 4), ("CPU", 8)]
+    assert rows(memory_at_peak(synth.run()), "device_type", "bytes") == [("HIP", 4), ("CPU", 8)]
 
 
 def test_operators_step_by_step_add_up() -> None:

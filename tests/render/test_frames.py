@@ -63,7 +63,7 @@ def test_paths_of_modules_as_a_tree() -> None:
 
 
 def test_columns_in_order_of_use() -> None:
-    """Leading ones, then as declared; ids that tell no rows apart and what no row has come last."""
+    """Leading ones, then as declared; names that tell no rows apart and what no row has come last."""
     columns = (
         Column("rank", pl.Int32, None, ""),
         Column("name", pl.String, None, ""),
@@ -74,7 +74,10 @@ def test_columns_in_order_of_use() -> None:
     schema = {column.name: column.type for column in columns}
     rows = pl.DataFrame([(0, "a", None, 1, 5), (0, "b", None, 1, 4)], schema=schema, orient="row")
     assert frame_table(columns, rows, leading=("total", "never")).order == (4, 1, 3, 0, 2)
-    assert frame_table(columns, rows.head(1), leading=()).order == (0, 1, 3, 4, 2)
+    assert frame_table(columns, rows.head(1), leading=()).order == (1, 3, 4, 0, 2), "a lone name still says what it is"
+    alike = rows.with_columns(name=pl.lit("a"))
+    assert frame_table(columns, alike, leading=("total",)).order == (4, 3, 0, 1, 2)
+    assert frame_table(columns, alike, leading=("name",)).order == (1, 3, 4, 0, 2), "the first one is what rows are of"
     assert frame_table(columns, rows).order == ()
 
 

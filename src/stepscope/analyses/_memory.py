@@ -13,8 +13,8 @@ from stepscope.core.run import Run
 from stepscope.core.schema import Column
 
 __all__ = [
-    "DEVICE", "DEVICE_COLUMNS", "DEVICE_TYPES", "RECORD_MEMORY", "Owners", "climb", "memory_events", "named_device",
-    "owners",
+    "BY_DEVICE", "DEVICE", "DEVICE_COLUMNS", "DEVICE_TYPES", "RECORD_MEMORY", "Owners", "climb", "memory_events",
+    "named_device", "owners",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -76,6 +76,10 @@ def memory_events(run: Run) -> pl.DataFrame:
     it, else `change`; `total`, whether it does. total_reserved is null for the CPU, which has no pool.
     """
     return run.once(_memory_events)
+
+
+BY_DEVICE = (pl.col("rank"), pl.col("device_type") == "CPU", pl.col("key"))
+"""Order of results: by rank and device, as `named_device` shows it, and what is asked for, accelerators, first."""
 
 
 def named_device() -> list[pl.Expr]:

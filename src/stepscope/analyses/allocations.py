@@ -53,5 +53,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.with_columns(named_device()), COLUMNS)
 
 
-LEADING = ("start", "bytes", "lifetime", "fate", "operator", "category", "phase", "device", "step")
+LEADING = ("start", "device_type", "bytes", "lifetime", "fate", "operator", "category", "phase", "device", "step")
 ANALYSIS = allocations = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

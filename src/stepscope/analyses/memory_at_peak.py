@@ -19,7 +19,7 @@ A trace from before torch 1.10 has neither totals nor addresses: the row is then
 
 import polars as pl
 
-from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, named_device
+from stepscope.analyses._memory import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_names import allocating_operators, modules_of_rows, sites_at_peak
 from stepscope.analyses._memory_peak import at_peak, peaks
 from stepscope.analyses._tables import quotient, shaped
@@ -42,7 +42,7 @@ _GROUP = ("key", "category", "module", "operator", "file", "line", "function")
 
 
 def compute(run: Run) -> pl.DataFrame:
-    """Rows by rank and device, most bytes first. Raises MissingData without memory events."""
+    """Rows by rank and device (the CPU last), most bytes first. Raises MissingData without memory events."""
     alive = at_peak(run)
     named = alive.filter(pl.col("row").is_not_null())
     sites = sites_at_peak(run)
@@ -58,12 +58,10 @@ def compute(run: Run) -> pl.DataFrame:
     rows = rows.group_by(_GROUP).agg(pl.col("bytes").sum(), blocks=blocks)
     rows = rows.join(peaks(run).select("key", *DEVICE, "peak"), on="key").with_columns(named_device())
     rows = rows.with_columns(share=pl.when(pl.col("peak") > 0).then(quotient(pl.col("bytes"), pl.col("peak"))))
-    order = dict.fromkeys(_GROUP, False)
-    del order["key"]
-    return shaped(
-        rows.sort("key", "bytes", *order, descending=[False, True, *order.values()], nulls_last=True), COLUMNS
-    )
+    order = [name for name in _GROUP if name != "key"]
+    descending = [False] * len(BY_DEVICE) + [True] + [False] * len(order)
+    return shaped(rows.sort(*BY_DEVICE, "bytes", *order, descending=descending, nulls_last=True), COLUMNS)
 
 
-LEADING = ("category", "module", "operator", "bytes", "share", "blocks", "file", "line", "function")
+LEADING = ("category", "device_type", "bytes", "share", "operator", "module", "blocks", "file", "line", "function")
 ANALYSIS = memory_at_peak = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

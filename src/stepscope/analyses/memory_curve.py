@@ -67,5 +67,5 @@ def _thinned(events: pl.DataFrame) -> pl.DataFrame:
     return rows.select("row").drop_nulls().unique().sort("row")
 
 
-LEADING = ("time", "step", "phase", "allocated", "reserved", "change", "capacity")
+LEADING = ("time", "step", "phase", "device_type", "allocated", "reserved", "change", "capacity")
 ANALYSIS = memory_curve = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -9,7 +9,7 @@ its peak.
 
 import polars as pl
 
-from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, named_device
+from stepscope.analyses._memory import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_names import sites_at_peak
 from stepscope.analyses._memory_peak import at_peak, peaks
 from stepscope.analyses._tables import quotient, shaped
@@ -35,7 +35,7 @@ _PLACE = ("file", "line", "function", "text")
 
 
 def compute(run: Run) -> pl.DataFrame:
-    """Rows by rank and device, most bytes first. Raises MissingData without memory events or without stacks."""
+    """Rows by rank and device (the CPU last), most bytes first. Raises MissingData without memory events or stacks."""
     alive = at_peak(run)
     named = alive.filter(pl.col("row").is_not_null())
     sites = sites_at_peak(run)
@@ -52,9 +52,9 @@ def compute(run: Run) -> pl.DataFrame:
     rows = rows.join(peaks(run).select("key", *DEVICE, "peak"), on="key").with_columns(named_device())
     rows = rows.with_columns(share=pl.when(pl.col("peak") > 0).then(quotient(pl.col("bytes"), pl.col("peak"))))
     rows = rows.filter(pl.col("file").is_not_null().any().over("rank"))  # ranks with stacks
-    descending = [False, True, *(False for _ in _PLACE)]
-    return shaped(rows.sort("key", "bytes", *_PLACE, descending=descending, nulls_last=True), COLUMNS)
+    descending = [False] * 3 + [True, *(False for _ in _PLACE)]
+    return shaped(rows.sort(*BY_DEVICE, "bytes", *_PLACE, descending=descending, nulls_last=True), COLUMNS)
 
 
-LEADING = ("file", "line", "function", "bytes", "share", "blocks", "text")
+LEADING = ("file", "line", "device_type", "function", "bytes", "share", "blocks", "text")
 ANALYSIS = memory_lines = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

@@ -10,7 +10,7 @@ plugin.
 
 import polars as pl
 
-from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, named_device
+from stepscope.analyses._memory import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_operators import SIZES, by_operator
 from stepscope.analyses._memory_peak import peaks
 from stepscope.analyses._tables import shaped
@@ -28,19 +28,19 @@ COLUMNS = (
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and device, the CPU last, then by bytes. Raises MissingData without memory or operators."""
     rows = by_operator(run).join(peaks(run).select("key", *DEVICE), on="key").with_columns(named_device())
-    order = ("rank", pl.col("device_type") == "CPU", "key", "allocated_self", "allocated_total", "name")
+    order = (*BY_DEVICE, "allocated_self", "allocated_total", "name")
     return shaped(rows.sort(*order, descending=[False] * 3 + [True, True, False], nulls_last=True), COLUMNS)
 
 
 LEADING = (
     "name",
+    "device_type",
     "calls",
     "allocated_self",
     "increase_self",
     "allocations_self",
     "allocated_total",
     "increase_total",
-    "device_type",
     "device",
 )
 ANALYSIS = memory_operators = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

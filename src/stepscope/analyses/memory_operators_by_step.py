@@ -9,7 +9,7 @@ plugin with a range selected.
 import polars as pl
 
 from stepscope.analyses._markers import step_markers
-from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, named_device
+from stepscope.analyses._memory import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_operators import SIZES, by_operator
 from stepscope.analyses._memory_peak import peaks
 from stepscope.analyses._tables import shaped
@@ -37,13 +37,14 @@ def compute(run: Run) -> pl.DataFrame:
         raise MissingData("steps in the trace", how=MARK_STEPS)
     rows = rows.join(peaks(run).select("key", *DEVICE), on="key").with_columns(named_device())
     rows = rows.filter(pl.col("rank").is_in(marked.implode()))
-    order = ("rank", pl.col("device_type") == "CPU", "key", "step", "allocated_self", "allocated_total", "name")
+    order = (*BY_DEVICE, "step", "allocated_self", "allocated_total", "name")
     return shaped(rows.sort(*order, descending=[False] * 4 + [True, True, False], nulls_last=True), COLUMNS)
 
 
 LEADING = (
     "step",
     "name",
+    "device_type",
     "calls",
     "allocated_self",
     "increase_self",

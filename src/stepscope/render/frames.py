@@ -56,14 +56,14 @@ def frame_csv(frame: pl.DataFrame, *, escape: bool) -> str:
 
 
 def _order(columns: Sequence[Column], frame: pl.DataFrame, leading: Sequence[str]) -> tuple[int, ...]:
-    """Positions of columns, those of `leading` first; ids equal in all rows and what no row has are last."""
+    """Positions of columns, those of `leading` first; names that tell no rows apart and what no row has are last."""
     places = {name: place for place, name in enumerate(leading)}
 
     def use(position: int) -> tuple[bool, bool, int, int]:
-        name, cells = columns[position].name, frame[columns[position].name]
-        is_id = columns[position].unit is None and cells.dtype.is_integer()
-        says_nothing = frame.height > 1 and is_id and cells.n_unique() == 1
-        return cells.is_null().all(), says_nothing, places.get(name, len(places)), position
+        column, cells = columns[position], frame[columns[position].name]
+        alike = column.unit is None and cells.n_unique() == 1 and (frame.height > 1 or cells.dtype.is_integer())
+        says_nothing = alike and places.get(column.name) != 0
+        return cells.is_null().all(), says_nothing, places.get(column.name, len(places)), position
 
     return tuple(sorted(range(len(columns)), key=use))
 
