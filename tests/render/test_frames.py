@@ -3,7 +3,7 @@
 import polars as pl
 
 from stepscope.core.schema import Column
-from stepscope.render.frames import frame_csv, frame_table
+from stepscope.render.frames import columns_by_use, frame_csv, frame_table
 
 COLUMNS = (
     Column("step", pl.Int64, None, ""),
@@ -73,11 +73,13 @@ def test_columns_in_order_of_use() -> None:
     )
     schema = {column.name: column.type for column in columns}
     rows = pl.DataFrame([(0, "a", None, 1, 5), (0, "b", None, 1, 4)], schema=schema, orient="row")
-    assert frame_table(columns, rows, leading=("total", "never")).order == (4, 1, 3, 0, 2)
-    assert frame_table(columns, rows.head(1), leading=()).order == (1, 3, 4, 0, 2), "a lone name still says what it is"
+    assert columns_by_use(columns, rows, ("total", "never")) == ["total", "name", "calls", "rank", "never"]
+    first = columns_by_use(columns, rows.head(1), ())
+    assert first == ["name", "calls", "total", "rank", "never"], "a lone name still says what it is"
     alike = rows.with_columns(name=pl.lit("a"))
-    assert frame_table(columns, alike, leading=("total",)).order == (4, 3, 0, 1, 2)
-    assert frame_table(columns, alike, leading=("name",)).order == (1, 3, 4, 0, 2), "the first one is what rows are of"
+    assert columns_by_use(columns, alike, ("total",)) == ["total", "calls", "rank", "name", "never"]
+    assert columns_by_use(columns, alike, ("name",))[0] == "name", "the first one is what rows are of"
+    assert frame_table(columns, rows, order=first).order == (1, 3, 4, 0, 2)
     assert frame_table(columns, rows).order == ()
 
 

@@ -62,3 +62,15 @@ def test_a_table_without_an_order_leaves_out_only_columns_without_a_value(monkey
     assert print_table(console_for(stream), table).columns == ()
     text = stream.getvalue()
     assert [f"total{i}" in text for i in range(8)] == [True] * 3 + [False] * 5
+
+
+def test_a_name_of_several_words_is_a_name_and_a_sentence_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = io.StringIO()
+    name = "## Call CompiledFxGraph fpd72yoxubabmpjkyb7y7qnto5wjtpbv2iyldgruuoc3v5ijnykw ##"
+    reason = "no offset and drift fit all 12 collectives shared with rank 3"
+    table = Table("", (("name", None), ("reason", None)), ((name, reason),), order=(0, 1))
+    print_table(console_for(stream), table)
+    lines = stream.getvalue().splitlines()
+    assert lines[1].startswith("## Call Comp") and "…" in lines[1]
+    assert " ".join(line[30:].strip() for line in lines[1:]) == reason

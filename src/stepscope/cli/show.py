@@ -122,7 +122,10 @@ def COMMAND(
     told = frame.head(limit) if limit else frame
     start = began(run) if form in _READ else None
     if form == "table":
-        _write_table(selected.columns, told, output, start, leading if shown is None else None)
+        from stepscope.render.frames import columns_by_use
+
+        order = columns_by_use(selected.columns, frame, leading) if shown is None else []
+        _write_table(selected.columns, told, output, start, order)
         _say_what_is_hidden(frame.height - told.height)
     else:
         _write(name, selected.columns, told, form, output, start)
@@ -223,17 +226,17 @@ def _write_table(
     frame: pl.DataFrame,
     output: str | None,
     start: int | None,
-    leading: tuple[str, ...] | None,
+    order: list[str],
 ) -> None:
-    """The columns that fit, `leading` ones first; None: all of them, as they were asked for, and names in full."""
+    """The first columns of `order` that fit; without it all of them, as they were asked for, and names in full."""
     from stepscope.render.frames import frame_table
     from stepscope.render.tables import print_table
     from stepscope.render.terminal import console_for
 
     stream = sys.stdout if output in (None, "-") else io.StringIO()
     console = console_for(stream)
-    table = frame_table(columns, frame, tree=True, began=start, leading=leading)
-    left = print_table(console, table, whole=leading is None)
+    table = frame_table(columns, frame, tree=True, began=start, order=order)
+    left = print_table(console, table, whole=not order)
     if isinstance(stream, io.StringIO):
         write_text(stream.getvalue(), output)
     if table.rows:

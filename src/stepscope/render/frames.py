@@ -9,7 +9,7 @@ from stepscope.core.report import Table
 from stepscope.core.schema import Column, Unit
 from stepscope.render.format import plain, quantity
 
-__all__ = ["frame_csv", "frame_table"]
+__all__ = ["columns_by_use", "frame_csv", "frame_table"]
 
 _MOMENTS = frozenset(("start", "end", "time", "first_start", "last_end"))  # columns that hold times of day, not lengths
 _UNITS = frozenset(get_args(Unit))
@@ -22,14 +22,14 @@ def frame_table(
     *,
     tree: bool = False,
     began: int | None = None,
-    leading: Sequence[str] | None = None,
+    order: Sequence[str] = (),
 ) -> Table:
     """A table for reading. Moments are shown as the time since `began`: `start, since start`.
 
     Where that is unknown or later, the first moment of the table takes its place: `start, since first`.
     Numbers whose unit stands in column `unit` of their row are shown with it, in its place. With `tree`, a path of
-    modules below one of an earlier row is its last parts, indented. With `leading`, names of columns, those that are
-    less useful may be left out where room is short.
+    modules below one of an earlier row is its last parts, indented. With `order`, all columns with the most useful
+    ones first, the last ones may be left out where room is short.
     """
     described, frame = _with_units([column for column in columns if column.name in frame.columns], frame)
     moments = [column.name for column in described if column.name in _MOMENTS and column.unit == "ns"]
@@ -45,8 +45,9 @@ def frame_table(
     headings: tuple[tuple[str, Unit | None], ...] = tuple(
         (f"{column.name}, {since}" if column.name in moments else column.name, column.unit) for column in described
     )
-    order = _order(described, frame, leading) if leading is not None else ()
-    return Table("", headings, tuple(frame.select([column.name for column in described]).iter_rows()), order)
+    names = [column.name for column in described]
+    positions = tuple(names.index(name) for name in order if name in names)
+    return Table("", headings, tuple(frame.select(names).iter_rows()), positions)
 
 
 def frame_csv(frame: pl.DataFrame, *, escape: bool) -> str:
@@ -55,17 +56,17 @@ def frame_csv(frame: pl.DataFrame, *, escape: bool) -> str:
     return "".join(plain(line, limit=len(line)) + "\n" for line in text.splitlines()) if escape else text
 
 
-def _order(columns: Sequence[Column], frame: pl.DataFrame, leading: Sequence[str]) -> tuple[int, ...]:
-    """Positions of columns, those of `leading` first; names that tell no rows apart and what no row has are last."""
+def columns_by_use(columns: Sequence[Column], frame: pl.DataFrame, leading: Sequence[str]) -> list[str]:
+    """Names of columns, those of `leading` first; names that tell no rows apart and what no row has are last."""
     places = {name: place for place, name in enumerate(leading)}
 
-    def use(position: int) -> tuple[bool, bool, int, int]:
-        column, cells = columns[position], frame[columns[position].name]
+    def use(column: Column) -> tuple[bool, bool, int]:
+        cells = frame[column.name]
         alike = column.unit is None and cells.n_unique() == 1 and (frame.height > 1 or cells.dtype.is_integer())
         says_nothing = alike and places.get(column.name) != 0
-        return cells.is_null().all(), says_nothing, places.get(column.name, len(places)), position
+        return cells.is_null().all(), says_nothing, places.get(column.name, len(places))
 
-    return tuple(sorted(range(len(columns)), key=use))
+    return [column.name for column in sorted(columns, key=use)]
 
 
 def _with_units(columns: list[Column], frame: pl.DataFrame) -> tuple[list[Column], pl.DataFrame]:

@@ -26,15 +26,25 @@ def abbreviated(name: str, cells: int) -> str:
     if _TENSILE.fullmatch(name):
         tile = _TENSILE.sub(r"\1…\2…", name)
         return tile if len(tile) <= cells else shorten(_TENSILE.sub(r"Cijk…\2…", name), cells)
-    frame = FRAME.fullmatch(name)
-    if frame and len(frame[2]) < cells:
-        return f"{abbreviated(frame[1], cells - len(frame[2]))}{frame[2]}"
+    if frame := FRAME.fullmatch(name):
+        return _of_frame(frame[1], frame[2], cells)
     if "::" in name or "<" in name:
         return _of_cpp(name, cells)
     for mark in "/.":
         if mark in name.strip(mark) and _PARTS.fullmatch(name.strip()):
             return _of_path(name, mark, cells)
     return shorten(name, cells)
+
+
+def _of_frame(path: str, place: str, cells: int) -> str:
+    """The file with as many folders as fit, and the place in it."""
+    file = path.rpartition("/")[2]
+    room = cells - len(place)
+    return f"{abbreviated(path, room)}{place}" if room >= len(file) + len("…/") else _begun(f"{file}{place}", cells)
+
+
+def _begun(name: str, cells: int) -> str:
+    return name if len(name) <= cells else f"{name[: max(cells - 1, 0)]}…"
 
 
 def _of_cpp(name: str, cells: int) -> str:
@@ -46,7 +56,7 @@ def _of_cpp(name: str, cells: int) -> str:
         if inner is None or inner.start() == name.find("<"):
             break
         name = f"{name[: inner.start()]}<…>{name[inner.end() :]}"
-    return name if len(name) <= cells else f"{name[: max(cells - 1, 0)]}…"
+    return _begun(name, cells)
 
 
 def _without_parameters(name: str) -> str:

@@ -28,6 +28,7 @@ _BETWEEN = " › "  # of the names of a path, a good place for a line to end
 _NARROW = 36  # cells in which many names of kernels look alike
 _FOLDS = 2  # lines that a name may take in a narrow column of a report, which always shows all its columns
 _NAME_SHARE = 3  # a name wants this part of the width, if it is that long, before one more column is shown beside it
+_WORDS = 5  # blanks of a sentence that is folded where names take one line; kernels of compilers have fewer
 _LONGEST_NAME = 10_000  # characters of a name that is shown whole: those of C++ fill a screen, a broken trace many
 _LONGEST_SENTENCE = 400
 _LONGEST_COMMAND = 1_000  # characters of a sentence with a command: no name in a trace may be endless
@@ -69,7 +70,7 @@ class _Column:
         text = self.texts[row]
         if cell_len(text) <= width:
             return [text]
-        if not _is_prose(text):
+        if not _is_prose(text) or (most == 1 and text.count(" ") < _WORDS):
             return chop_cells(text if most is None else abbreviated(text, width * most), width)[:most]
         text = text if most is None or _has_command(text) else shorten(text, width * _FOLDS_OF_WORDS)
         return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")] or [""]
