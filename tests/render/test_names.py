@@ -30,6 +30,7 @@ FILE = "/usr/lib/python3/site-packages/torch/nn/modules/module.py"
         ("Qwen2Model_0.Qwen2RotaryEmbedding_0", 24, "…Qwen2RotaryEmbedding_0"),
         ("torch/nn/modules/container.py(420): extend", 30, "…/container.py(420): extend"),
         ("torch/nn/modules/container.py(420): extend", 20, "container.py(420): …"),
+        ("/traces/tracelens/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz", 24, "Qwen_Qwen1.5-0.5…json.gz"),
         (FILE, 30, "…/torch/nn/modules/module.py"),
         ("sm90_xmma_gemm_bf16bf16_tn_n_kernel__5x_cublas", 30, "sm90_xmma_gemm_bf16b…5x_cublas"),
     ],

@@ -73,4 +73,10 @@ def test_a_name_of_several_words_is_a_name_and_a_sentence_is_not(monkeypatch: py
     print_table(console_for(stream), table)
     lines = stream.getvalue().splitlines()
     assert lines[1].startswith("## Call Comp") and "…" in lines[1]
+    stream = io.StringIO()
+    print_table(
+        console_for(stream),
+        replace(table, rows=(("Python's garbage collector interrupts training.", "–" * 60),), order=()),
+    )
+    assert " ".join(line[:29].strip() for line in stream.getvalue().splitlines()[1:]).endswith("interrupts training.")
     assert " ".join(line[30:].strip() for line in lines[1:]) == reason

@@ -78,4 +78,4 @@ def _of_path(path: str, mark: str, cells: int) -> str:
         if len(shown) <= cells:
             return shown
     last = f"…{parts[-1]}"
-    return last if len(last) <= cells else shorten(path, cells)
+    return last if len(last) <= cells else shorten(parts[-1], cells)

@@ -26,13 +26,25 @@ _HEADING = 12  # cells that the heading of a column of numbers may take on one l
 _LONGEST_WORD = 30  # cells of a word that is kept whole, such as the name of a rule
 _BETWEEN = " › "  # of the names of a path, a good place for a line to end
 _NARROW = 36  # cells in which many names of kernels look alike
-_FOLDS = 2  # lines that a name may take in a narrow column of a report, which always shows all its columns
 _NAME_SHARE = 3  # a name wants this part of the width, if it is that long, before one more column is shown beside it
-_WORDS = 5  # blanks of a sentence that is folded where names take one line; kernels of compilers have fewer
 _LONGEST_NAME = 10_000  # characters of a name that is shown whole: those of C++ fill a screen, a broken trace many
 _LONGEST_SENTENCE = 400
 _LONGEST_COMMAND = 1_000  # characters of a sentence with a command: no name in a trace may be endless
 _FOLDS_OF_WORDS = 12  # lines that a sentence may take
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """How names are shown: in a narrow column on so many lines (None: on as many as it takes); of how many blanks on a
+    text is a sentence."""
+
+    lines: int | None
+    words: int
+
+
+_WHOLE = _Names(None, 1)
+_FOLDED = _Names(2, 1)  # in a report, which always shows all columns
+_ONE_LINE = _Names(1, 5)  # kernels of compilers have names of several words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +74,14 @@ class _Column:
         """Cells that the column should get before another one finds room."""
         return self.width if self.number else min(self.width, max(self.least, room // _NAME_SHARE))
 
-    def lines(self, console: Console, row: int, width: int, most: int | None) -> list[str]:
-        """A cell of the column, a name on `most` lines at most; None: on as many as it takes.
-
-        Sentences break at blanks; half a command cannot be run, so none is ever cut.
-        """
-        text = self.texts[row]
+    def lines(self, console: Console, row: int, width: int, names: "_Names") -> list[str]:
+        """A cell of the column. Sentences break at blanks; half a command cannot be run, so none is ever cut."""
+        text, most = self.texts[row], names.lines
+        if most is not None and width >= _NARROW:
+            most = 1
         if cell_len(text) <= width:
             return [text]
-        if not _is_prose(text) or (most == 1 and text.count(" ") < _WORDS):
+        if not _is_prose(text) or text.count(" ") < names.words:
             return chop_cells(text if most is None else abbreviated(text, width * most), width)[:most]
         text = text if most is None or _has_command(text) else shorten(text, width * _FOLDS_OF_WORDS)
         return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")] or [""]
@@ -100,7 +111,7 @@ def print_table(console: Console, table: Table, *, whole: bool = False) -> LeftO
     for number, block in enumerate(_blocks(shown, console.width)):
         if number:
             console.print()
-        shortened |= _print_block(console, block, None if whole else 1 if table.order else _FOLDS)
+        shortened |= _print_block(console, block, _WHOLE if whole else _ONE_LINE if table.order else _FOLDED)
     left = tuple(table.columns[i][0] for i, column in enumerate(columns) if column not in shown) if table.order else ()
     return LeftOut(columns=left, parts_of_names=shortened)
 
@@ -158,23 +169,20 @@ def _least(columns: Sequence[_Column]) -> int:
     return sum(column.least for column in columns) + _GAP * (len(columns) - 1)
 
 
-def _print_block(console: Console, columns: Sequence[_Column], folds: int | None) -> bool:
+def _print_block(console: Console, columns: Sequence[_Column], names: _Names) -> bool:
     """Columns that fit, side by side; the room that is left goes to the names that need it.
 
-    In a narrow column names take `folds` lines. True if one of them did not get enough, and was shortened.
+    True if one of them did not get enough, and was shortened.
     """
     widths = _widths(columns, max(console.width - _least(columns), 0))
     heads = [_heading_lines(column.heading, width) for column, width in zip(columns, widths, strict=True)]
     tallest = max(map(len, heads))
     _print_row(console, columns, widths, [[""] * (tallest - len(head)) + head for head in heads], style="dim")
     for row in range(len(columns[0].texts)):
-        lines = [
-            column.lines(console, row, width, folds and (folds if width < _NARROW else 1))
-            for column, width in zip(columns, widths, strict=True)
-        ]
+        lines = [column.lines(console, row, width, names) for column, width in zip(columns, widths, strict=True)]
         _print_row(console, columns, widths, lines, style="")
-    names = (column for column, width in zip(columns, widths, strict=True) if column.width > width)
-    return folds is not None and any(not _is_prose(text) for column in names for text in column.texts)
+    narrow = (column for column, width in zip(columns, widths, strict=True) if column.width > width)
+    return names.lines is not None and any(not _is_prose(text) for column in narrow for text in column.texts)
 
 
 def _widths(columns: Sequence[_Column], spare: int) -> list[int]:
