@@ -280,6 +280,13 @@ def test_a_job_on_the_cpu_gets_no_pages_about_devices() -> None:
         assert word not in text
 
 
+def test_a_step_without_phases_gets_no_table_of_them() -> None:
+    synth = Synth().host("ProfilerStep#1", "annotation", 0, 3).host("aten::mm", "operator", 0, 2).kernel(1, 3)
+    assert SECTIONS.get("phases").build(synth.run()) == []
+    synth.host("Optimizer.step#Adam.step", "annotation", 2, 3)
+    assert SECTIONS.get("phases").build(synth.run())
+
+
 def test_a_breakdown_without_marked_steps_is_of_all_that_was_recorded() -> None:
     synth = Synth().host("aten::mm", "operator", 0, 2).kernel(1, 3)
     bars, told, *_ = SECTIONS.get("step-breakdown").build(synth.run())

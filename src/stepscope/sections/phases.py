@@ -15,6 +15,8 @@ _SPREAD = {"total": "total", "avg": "mean", "max": "max", "min": "min", "ratio":
 
 def build(run: Run) -> list[Block]:
     table = phases(run)
+    if not table.filter((pl.col("phase") != "Others") & (pl.col("calls") > 0)).height:
+        return []  # such as inference: one row that repeats the step tells nothing
     blocks = _side("On the CPU", "cpu", table)
     if table["gpu_total"].is_not_null().any():
         launched = pl.col("gpu_total") > 0  # a phase that launched nothing has no time there: not one of zero
