@@ -116,4 +116,5 @@ def _windows(starts: Ints, following: Ints, busy: Spans, launched: Ints) -> Span
     return np.stack((starts, np.maximum(starts, ends)), axis=1)
 
 
-ANALYSIS = device_allocations = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("call", "file", "line", "calls", "total", "per_step", "stalled", "steps", "operator", "function", "text")
+ANALYSIS = device_allocations = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

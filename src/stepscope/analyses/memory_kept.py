@@ -67,4 +67,5 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(rows.sort("key", "steps", "bytes", descending=[False, True, True], maintain_order=True), COLUMNS)
 
 
-ANALYSIS = memory_kept = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+LEADING = ("file", "line", "bytes", "per_step", "blocks", "steps", "operator", "device_type", "category", "function")
+ANALYSIS = memory_kept = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)
