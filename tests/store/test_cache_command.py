@@ -164,10 +164,10 @@ def test_no_home_is_an_error_for_the_cache_command_only(path: Path, monkeypatch:
     refused = stepscope("cache")
     assert refused.returncode == 2
     assert caches.VARIABLE in refused.stderr
-    opened = stepscope("show", "operators", path)
+    opened = stepscope("show", "operators", path, "--columns", "name")
     assert opened.returncode == 0
     assert opened.stderr.count("\n") == 1
-    assert stepscope("show", "operators", path, "--no-cache").stderr == ""
+    assert stepscope("show", "operators", path, "--columns", "name", "--no-cache").stderr == ""
 
 
 def test_doctor_tells_whether_the_cache_can_be_used(tmp_path: Path, cache: Cache) -> None:

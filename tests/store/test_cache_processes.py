@@ -312,7 +312,7 @@ def test_workers_leave_it_to_the_process_that_started_them(
         (ranks / f"rank_{rank}.json").write_text(text)
     (tmp_path / "file").touch()
     monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "file"))
-    done = stepscope("show", "operators", ranks, "--workers", 3)
+    done = stepscope("show", "operators", ranks, "--workers", 3, "--columns", "name")
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if "without the cache" in line] == done.stderr.splitlines()
     assert done.stderr.count("\n") == 1
