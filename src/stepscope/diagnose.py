@@ -6,11 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analyses._device_idle import inflated_by
 from stepscope.analyses._shares import slows
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
-from stepscope.analyses.steady_steps import steady_steps
+from stepscope.analyses.steady_steps import marks_steps, steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import Group
@@ -62,7 +61,7 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
             checked.append(name)
         except MissingData as missing:
             unchecked.append(Unchecked(rule=name, missing=missing.what, how=missing.how))
-    if not _marks_steps(run):
+    if not marks_steps(run):
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
     ranked = sorted(found, key=lambda block: (-_most(block.finding), block.finding.title, block.finding.ranks))
     return Diagnosis(
@@ -71,13 +70,6 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
         unchecked=tuple(unchecked),
         verdict=_verdict(run),
     )
-
-
-def _marks_steps(run: Run) -> bool:
-    try:
-        return not steady_steps(run).is_empty()
-    except MissingData:
-        return False
 
 
 def _of_recording(finding: Finding) -> Finding:
@@ -136,7 +128,7 @@ def _verdict(run: Run) -> Verdict:
         opened=opened,
         world_size=world_size,
         unexplained=unexplained,
-        why_unexplained=slows(inflated_by(run, row["rank"])) if unexplained is not None else "",
+        why_unexplained=slows(row["slowed_by"]) if unexplained is not None else "",
         crowded=row["crowded"] if row["limit"] == "input" else 0.0,
     )
 

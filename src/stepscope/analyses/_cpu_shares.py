@@ -6,7 +6,7 @@ lines that samples show at host work count, and the rest passes as computing.
 
 import polars as pl
 
-from stepscope.analyses._device_idle import inflated_by, is_inflated
+from stepscope.analyses._device_idle import inflated_by
 from stepscope.analyses._host_lines import host_lines
 from stepscope.analyses._looped_optimizer import LoopedOptimizer, looped_optimizers
 from stepscope.analyses._samples import steady_samples
@@ -49,17 +49,18 @@ def _of_rank(run: Run, row: dict[str, float]) -> Shares:
     model = max(0.0, step - (wait or 0.0) - other)
     host = max(named, other + min(outside or 0.0, model))
     known = outside is not None or _has_samples(run, rank)
-    is_slowed = row["timed"] == 0 and is_inflated(run, rank)
+    slowed_by = () if row["timed"] else inflated_by(run, rank)
     return Shares(
         rank=rank,
         step=step,
         input=None if wait is None else wait / step,
-        host=None if is_slowed else host / step,
-        named_host=0.0 if is_slowed else named / step,
-        device=max(0.0, 1 - ((wait or 0.0) + host) / step) if known and not is_slowed else None,
+        host=None if slowed_by else host / step,
+        named_host=0.0 if slowed_by else named / step,
+        device=max(0.0, 1 - ((wait or 0.0) + host) / step) if known and not slowed_by else None,
         communication=None,
         memory=None,
-        lacks=slowed(inflated_by(run, rank)) if is_slowed else UNSEEN,
+        lacks=slowed(slowed_by) if slowed_by else UNSEEN,
+        slowed_by=slowed_by,
     )
 
 

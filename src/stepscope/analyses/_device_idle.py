@@ -28,7 +28,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run, chain
 
-__all__ = ["SHORTEST", "DeviceIdle", "device_idle", "inflated_by", "is_inflated"]
+__all__ = ["SHORTEST", "DeviceIdle", "device_idle", "inflated_by"]
 
 SHORTEST = 1_000_000
 """ns: in less than a millisecond a single launch decides about all shares."""
@@ -55,10 +55,15 @@ class DeviceIdle:
     sync: float
     allocation: float
     host: float
-    inflated: bool
+    slowed_by: tuple[str, ...]
     wait_exposed: float | None
     window: Spans
     steps: int
+
+    @property
+    def inflated(self) -> bool:
+        """Whether the times of the host cannot be trusted."""
+        return bool(self.slowed_by)
 
     @property
     def utilisation(self) -> float:
@@ -107,7 +112,7 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
         sync=blocked * of_idle,
         allocation=allocating * of_idle,
         host=(idle - waiting - blocked - allocating) * of_idle,
-        inflated=untraced is None and is_inflated(run, rank),
+        slowed_by=() if untraced is not None else inflated_by(run, rank),
         wait_exposed=waiting / total(waits) if total(waits) else None,
         window=window,
         steps=count,
@@ -178,13 +183,3 @@ def inflated_by(run: Run, rank: int) -> tuple[str, ...]:
         if what not in told and own.select(test.any()).item():
             told.append(what)
     return tuple(told)
-
-
-def is_inflated(run: Run, rank: int) -> bool:
-    """True if the trace of a rank holds any of these; shapes and stacks are large texts, so they are asked for last."""
-    own = pl.col("rank") == rank
-    if run.optional("memory", "rank").select(own.any()).item():
-        return True
-    if run.optional("host", "rank", "kind").select((own & (pl.col("kind") == "python")).any()).item():
-        return True
-    return bool(inflated_by(run, rank))

@@ -23,7 +23,10 @@ def slowed(recorded: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """As in `bound`; `named_host` is the part of host with a cause other than calling operators from Python."""
+    """As in `bound`; `named_host` is the part of host with a cause other than calling operators from Python.
+
+    `slowed_by` is what the trace holds, of stacks, shapes and memory, that makes the times of the host too long.
+    """
 
     rank: int
     step: float
@@ -35,6 +38,7 @@ class Shares:
     memory: float | None
     lacks: str
     crowded: float = 0.0
+    slowed_by: tuple[str, ...] = ()
 
     def without_device(self, lacks: str, lines: float) -> "Shares":
         """The same where nobody watched the device: of the host, only `lines` that cannot wait for it are certain."""

@@ -21,7 +21,7 @@ import polars as pl
 
 from stepscope.analyses._cpu_shares import cpu_shares
 from stepscope.analyses._crowding import crowding
-from stepscope.analyses._device_idle import DeviceIdle, device_idle, inflated_by
+from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._host_lines import host_lines
 from stepscope.analyses._shares import Shares, slowed
 from stepscope.analyses._work import has_gpu
@@ -45,6 +45,7 @@ COLUMNS = (
     Column("communication", pl.Float64, "ratio", "exposed collectives"),
     Column("memory", pl.Float64, "ratio", "exposed copies"),
     Column("crowded", pl.Float64, "ratio", "the part of input that is waits for cores"),
+    Column("slowed_by", pl.List(pl.String), None, "what the trace holds that makes the host's times too long to tell"),
     Column("limit", pl.String, None, "input, host, device, communication, memory, balanced or unknown"),
     Column("why_unknown", pl.String, None, "what would have to be recorded, where the limit is unknown"),
 )
@@ -57,7 +58,8 @@ def compute(run: Run) -> pl.DataFrame:
 
 
 def _values(row: Shares) -> tuple[object, ...]:
-    return (row.rank, row.step, row.input, row.host, row.device, row.communication, row.memory, row.crowded)
+    shares = (row.input, row.host, row.device, row.communication, row.memory, row.crowded)
+    return (row.rank, row.step, *shares, list(row.slowed_by))
 
 
 def _with_crowding(run: Run, row: Shares) -> Shares:
@@ -112,7 +114,8 @@ def _of_rank(run: Run, row: DeviceIdle) -> Shares:
         device=row.compute / row.step,
         communication=row.communication / row.step,
         memory=row.memory / row.step,
-        lacks=slowed(inflated_by(run, row.rank)) if row.inflated else "",
+        lacks=slowed(row.slowed_by) if row.inflated else "",
+        slowed_by=row.slowed_by,
     )
 
 

@@ -25,3 +25,11 @@ def compute(run: Run) -> pl.DataFrame:
 
 LEADING = ("step", "duration", "data_wait", "forward", "backward", "optimizer", "other", "samples", "tags")
 ANALYSIS = steady_steps = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)
+
+
+def marks_steps(run: Run) -> bool:
+    """Whether steps are marked or timed in a run at all."""
+    try:
+        return not steady_steps(run).is_empty()
+    except MissingData:
+        return False

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from stepscope.analyses._markers import step_markers
 from stepscope.analyses.device_time import device_time
+from stepscope.analyses.steady_steps import marks_steps
 from stepscope.analyses.step_breakdown import step_breakdown
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
@@ -36,7 +36,7 @@ def build(run: Run) -> list[Block]:
     means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
     bars = Bars("One traced step, mean", "ns", parts)
-    if step_markers(run).is_empty():
+    if not marks_steps(run):
         return [replace(bars, title="All that was recorded"), Text(_NO_STEPS), *_collectives(run)]
     if table.height == 1:
         return [bars, Text("One traced step."), *_collectives(run)]
