@@ -5,6 +5,7 @@ work to what held it up (`_path_work`). The walk takes a step for each of these,
 """
 
 from bisect import bisect_right
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,85 +13,116 @@ import numpy.typing as npt
 from stepscope.analyses._host_order import HostOrder
 from stepscope.analyses._path_waits import Waits
 from stepscope.analyses._path_work import HOST, LAUNCH, NOTHING, Work
+from stepscope.native import COMPILED
 
-__all__ = ["DELAY", "NOTHING_KNOWN", "THREAD", "WORK", "Place", "Walker"]
+__all__ = [
+    "DELAY",
+    "NOTHING_KNOWN",
+    "NOWHERE",
+    "THREAD",
+    "WORK",
+    "Causes",
+    "causes",
+    "on_thread",
+    "step_by_step",
+    "walk",
+]
 
 THREAD, WORK, DELAY, NOTHING_KNOWN = range(4)
 """What a path goes through: a thread, work of a device, the delay before work, a time of which nothing is known."""
 
-Place = tuple[int, int]
-"""Where the path is: a thread and its track, or work and its row."""
+NOWHERE = -1
+"""The place of a path of which nothing is known. Other places are rows of work, and threads: see `on_thread`."""
 
 Ints = npt.NDArray[np.int64]
-_NOWHERE: Place = (NOTHING_KNOWN, -1)
-_NO_WAITS: tuple[list[int], list[int], list[Place]] = [], [], []
+Track = TypeVar("Track", int, Ints)
+_NONE = (np.empty(0, dtype=np.int64),) * 3
 
 
-def _view(values: Ints) -> "memoryview[int]":
-    return memoryview(values)  # type: ignore[arg-type]  # numpy's arrays are buffers, which Python 3.11 cannot say
+class Causes(NamedTuple):
+    """Why threads went on and work began when they did; causes are places.
+
+    The waits of thread t are those from `first[t]` to `first[t + 1]`, in order of `time`: it went on because `cause`
+    had ended, `at` a time. Work began at `start`; `holder` held it up until `held`.
+    """
+
+    first: Ints
+    time: Ints
+    at: Ints
+    cause: Ints
+    start: Ints
+    held: Ints
+    holder: Ints
 
 
-class Walker:
-    """Walks the paths of a run. Host and device may be missing."""
+def on_thread(track: Track) -> Track:
+    """The place that is a thread; the other way round, the thread of such a place."""
+    return -2 - track
 
-    def __init__(self, order: HostOrder | None, waits: Waits | None, work: Work | None) -> None:
-        """Single values are read, so no columns: views of memory give them twice as fast as arrays do."""
-        if work is not None:
-            self._start, self._via, self._source, self._at = map(_view, (work.start, work.via, work.source, work.at))
-        if order is not None:
-            self._track = _view(order.track)
-        self._waits: dict[int, tuple[list[int], list[int], list[Place]]] = {}
-        if waits is not None:
-            for track in np.unique(waits.track).tolist():
-                here = slice(*np.searchsorted(waits.track, (track, track + 1)).tolist())
-                places: list[Place] = [
-                    (WORK, piece) if piece >= 0 else (THREAD, thread)
-                    for piece, thread in zip(waits.work[here].tolist(), waits.thread[here].tolist(), strict=True)
-                ]
-                self._waits[track] = waits.time[here].tolist(), waits.at[here].tolist(), places
 
-    def walk(self, place: Place, start: int, end: int, main: int | None) -> Ints:
-        """The path from `place` at `end` back to `start`, whose hops leave no gap: rows of what the path goes through,
-        its track or row of work, from and until, in order of time.
+def causes(order: HostOrder | None, waits: Waits | None, work: Work | None, mains: dict[int, int]) -> Causes:
+    """All causes of a run. Host and device may be missing; `mains` are the main threads of ranks.
 
-        `main` is the thread that launched work whose launch is unknown.
-        """
-        hops: list[int] = []
-        seen: dict[int, int] = {}
-        time = end
-        while time > start:
-            kind, number = place
-            if kind == THREAD:
-                since, place = self._last_wait(number, time, start, seen)
-                hops.extend((THREAD, number, since, time))
-                time = since
-                continue
-            since = max(start, self._start[number])
-            hops.extend((WORK, number, since, time))
-            if since > start:
-                time, place = self._before(number, start, main)
-                hops.extend((DELAY if place != _NOWHERE else NOTHING_KNOWN, number, time, since))
-            else:
-                time = start
-        path = np.array(hops, dtype=np.int64).reshape(-1, 4)[::-1]
-        return path[path[:, 3] > path[:, 2]]
+    The main thread of its rank is taken to have launched work whose launch is unknown.
+    """
+    first, of_waits, of_work = np.zeros(1, dtype=np.int64), _NONE, _NONE
+    if order is not None and waits is not None:
+        first = np.searchsorted(waits.track, np.arange(len(order.tracks) + 1))
+        of_waits = waits.time, waits.at, np.where(waits.work >= 0, waits.work, on_thread(waits.thread))
+    if work is not None:
+        of_work = work.start, work.at, _holders(order, work, mains)
+    return Causes(*(np.ascontiguousarray(column, dtype=np.int64) for column in (first, *of_waits, *of_work)))
 
-    def _last_wait(self, track: int, time: int, start: int, seen: dict[int, int]) -> tuple[int, Place]:
-        """Until when a thread waited last before a time, and for what. Each wait is used once, so paths end."""
-        times, ends, places = self._waits.get(track, _NO_WAITS)
-        wait = bisect_right(times, time, hi=seen.get(track, len(times))) - 1
-        seen[track] = max(wait, 0)
-        return (max(start, ends[wait]), places[wait]) if wait >= 0 else (start, _NOWHERE)
 
-    def _before(self, piece: int, start: int, main: int | None) -> tuple[int, Place]:
-        """What held a piece of work up, and until when."""
-        via = self._via[piece]
-        if via == NOTHING or (via == HOST and main is None):
-            return start, _NOWHERE
-        at = max(start, self._at[piece])
-        if via == LAUNCH:
-            return at, (THREAD, self._track[self._source[piece]])
-        if via == HOST:
-            assert main is not None
-            return at, (THREAD, main)
-        return at, (WORK, self._source[piece])
+def _holders(order: HostOrder | None, work: Work, mains: dict[int, int]) -> Ints:
+    holder = np.where(work.via == NOTHING, NOWHERE, work.source)
+    if order is not None:
+        launched = work.via == LAUNCH
+        holder[launched] = on_thread(order.track[work.source[launched]])
+    by_host, rank_of = work.via == HOST, work.frame["rank"].to_numpy()
+    holder[by_host] = NOWHERE
+    for rank, track in mains.items():
+        holder[by_host & (rank_of == rank)] = on_thread(track)
+    return holder
+
+
+def walk(causes: Causes, place: Ints, start: Ints, end: Ints) -> Ints:
+    """The paths from each place at its end back to its start, in order of paths and time; the hops of each fill it.
+
+    The rows of the result are the path, what it goes through, the thread or row of work, from and until.
+    """
+    if not COMPILED:
+        return step_by_step(causes, place, start, end)
+    from stepscope.native._scanner import walk as compiled
+
+    return np.frombuffer(compiled(*causes, place, start, end), dtype=np.int64).reshape(5, -1)
+
+
+def step_by_step(causes: Causes, place: Ints, start: Ints, end: Ints) -> Ints:
+    """As `walk`, by a loop in Python, which takes about ten times as long."""
+    lists = [column.tolist() for column in causes]
+    asked = zip(place.tolist(), start.tolist(), end.tolist(), strict=True)
+    hops = [(number, *hop) for number, path in enumerate(asked) for hop in reversed(_hops(lists, *path))]
+    return np.array(hops, dtype=np.int64).reshape(-1, 5).T
+
+
+def _hops(lists: list[list[int]], place: int, begin: int, end: int) -> list[tuple[int, int, int, int]]:
+    """One path from its end."""
+    first, times, at, cause, start, held, holder = lists
+    hops = []
+    unused: dict[int, int] = {}  # each wait is used once, so paths end
+    while end > begin:
+        if place < NOWHERE:
+            thread = on_thread(place)
+            wait = bisect_right(times, end, first[thread], unused.get(thread, first[thread + 1])) - 1
+            unused[thread] = max(wait, first[thread])
+            place, since = (cause[wait], max(begin, at[wait])) if wait >= first[thread] else (NOWHERE, begin)
+            hops.append((THREAD, thread, since, end))
+        else:
+            work, began = place, max(begin, start[place])
+            hops.append((WORK, work, began, end))
+            place = holder[work]
+            since = max(begin, held[work]) if place != NOWHERE else begin
+            hops.append((DELAY if place != NOWHERE else NOTHING_KNOWN, work, since, began))
+        end = since
+    return [hop for hop in hops if hop[3] > hop[2]]

@@ -33,7 +33,7 @@ from stepscope.analyses._host_order import HostOrder, host_order
 from stepscope.analyses._markers import data_waits
 from stepscope.analyses._path_pieces import Pieces, cut, pieces
 from stepscope.analyses._path_waits import main_tracks, path_waits, synchronises, transfers_on_host
-from stepscope.analyses._path_walk import DELAY, THREAD, WORK, Place, Walker
+from stepscope.analyses._path_walk import DELAY, THREAD, WORK, causes, on_thread, walk
 from stepscope.analyses._path_work import LAUNCH, Work, path_work
 from stepscope.analyses._tables import RANK, RECORD_TRACE, shaped
 from stepscope.core.errors import MissingData
@@ -117,31 +117,28 @@ def _steps(run: Run, work: Work | None) -> pl.DataFrame:
 
 
 def _hops(run: Run, order: HostOrder | None, work: Work | None, steps: pl.DataFrame) -> Ints:
-    """Columns of the paths of all steps: place of the step, what, track or row, from, until."""
-    walker = Walker(order, path_waits(run, order, work) if order is not None else None, work)
-    main = main_tracks(run) if order is not None else {}
-    last = np.argsort(work.end, kind="stable") if work is not None else np.empty(0, dtype=np.int64)
-    ends = work.end[last] if work is not None else last
-    paths = [np.empty((0, 5), dtype=np.int64)]
-    for number, rank, _, start, end in steps.iter_rows():
-        ending = last[slice(*np.searchsorted(ends, (end, end + 1)).tolist())]
-        place = _end(order, work, ending, main.get(rank), rank, end)
-        path = walker.walk(place, start, end, main.get(rank))
-        paths.append(np.column_stack((np.full(len(path), number), path)))
-    return np.concatenate(paths).T
+    """The paths of all steps as rows: place of the step, what, track or row, from, until."""
+    mains = main_tracks(run) if order is not None else {}
+    waits = path_waits(run, order, work) if order is not None else None
+    start, end = (steps[edge].to_numpy() for edge in ("start", "end"))
+    return walk(causes(order, waits, work, mains), _last_places(order, work, steps, mains), start, end)
 
 
-def _end(order: HostOrder | None, work: Work | None, last: Ints, main: int | None, rank: int, end: int) -> Place:
-    """What ends with a step: device work, else a thread; `last` are the rows of work that end with it."""
+def _last_places(order: HostOrder | None, work: Work | None, steps: pl.DataFrame, mains: dict[int, int]) -> Ints:
+    """What ends with each step: device work, the last to start; else the main thread, unless others alone end there."""
+    at_end = pl.col("end").is_in(steps["end"].implode())
+    keys = list(steps.select("rank", "end").iter_rows())
+    places = {(rank, end): on_thread(mains[rank]) for rank, end in keys if rank in mains}
+    if order is not None:
+        operators = order.tree.frame.select("rank", "end", "track").filter(at_end & pl.Series(order.is_operator))
+        operators = operators.sort("track", descending=True)
+        by_mains = operators.filter(pl.col("track").is_in(list(mains.values())))
+        places |= {(rank, end): on_thread(track) for rank, end, track in pl.concat([operators, by_mains]).iter_rows()}
     if work is not None:
-        ends = [row for row in last.tolist() if work.frame["rank"][row] == rank]
-        if ends:
-            return WORK, max(ends, key=lambda row: (work.start[row], row))
-    assert order is not None and main is not None
-    ranks = order.tree.frame["rank"]
-    ending = order.track[(order.end == end) & order.is_operator]
-    of_rank = [track for track in np.unique(ending).tolist() if ranks[int(order.of_track(track)[0])] == rank]
-    return THREAD, main if main in of_rank or not of_rank else of_rank[0]
+        pieces = work.frame.select("rank", "end", "start").with_row_index("row").filter(at_end)
+        pieces = pieces.sort("start", maintain_order=True).select("rank", "end", "row")
+        places |= {(rank, end): row for rank, end, row in pieces.iter_rows()}
+    return np.array([places[key] for key in keys], dtype=np.int64)
 
 
 def _of_threads(run: Run, order: HostOrder, steps: pl.DataFrame, hops: Ints) -> pl.DataFrame:

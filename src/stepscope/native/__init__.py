@@ -1,7 +1,7 @@
-"""What is compiled: the scanner of trace JSON and the loop over nested ranges. Optional; without it Python does both.
+"""What is compiled: the scanner of trace JSON, the loop over nested ranges and the walk of critical paths. Optional.
 
-`pip install` builds the module `_scanner` where there is a C++ compiler. Its classes are described in `_scanner.pyi`;
-whoever uses them asks `COMPILED` first.
+`pip install` builds the module `_scanner` where there is a C++ compiler; without it Python does all three. It is
+described in `_scanner.pyi`; whoever uses it asks `COMPILED` first.
 """
 
 from importlib.util import find_spec

@@ -98,3 +98,12 @@ def nest(
     order: _Ints, track: _Ints, start: _Ints, end: _Ints, parent: _Ints, depth: _Ints, self_time: _Ints, /
 ) -> None:
     """Fill the last three (int64, like all) from the first four; `order` sorts by track, start and descending end."""
+
+def walk(
+    first: _Ints, time: _Ints, at: _Ints, cause: _Ints, start: _Ints, held: _Ints, holder: _Ints,
+    place: _Ints, begin: _Ints, end: _Ints, /,
+) -> bytes:  # fmt: skip
+    """Critical paths from each place at its end back to its begin; the first seven are `analyses._path_walk.Causes`.
+
+    The result is int64: path, what the path goes through, thread or row of work, from and until of all hops.
+    """

@@ -4,10 +4,13 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <vector>
 
 namespace stepscope {
 
@@ -57,6 +60,43 @@ public:
 
 private:
     Py_buffer buffer_{};
+    bool is_held_;
+};
+
+// The arrays of int64 that a function is called with; check it before use, an error is set where it failed.
+class Arrays {
+public:
+    // Those from number `filled` on are written to.
+    Arrays(PyObject* args, Py_ssize_t count, Py_ssize_t filled) {
+        is_held_ = PyTuple_Size(args) == count;
+        if (!is_held_) {
+            PyErr_Format(PyExc_TypeError, "%zd arrays expected", count);
+        }
+        for (Py_ssize_t i = 0; is_held_ && i < count; ++i) {
+            const int flags = i < filled ? PyBUF_SIMPLE : PyBUF_WRITABLE;
+            views_.push_back(std::make_unique<View>(PyTuple_GetItem(args, i), flags));
+            is_held_ = static_cast<bool>(*views_.back());
+        }
+    }
+
+    explicit operator bool() const {
+        return is_held_;
+    }
+    std::int64_t* at(std::size_t i) const {
+        return reinterpret_cast<std::int64_t*>(views_[i]->data());
+    }
+    std::size_t size(std::size_t i) const {
+        return views_[i]->size() / sizeof(std::int64_t);
+    }
+    // Whether those from number `begin` to `end` have as many bytes as the first of them.
+    bool are_alike(std::size_t begin, std::size_t end) const {
+        return std::all_of(views_.begin() + static_cast<std::ptrdiff_t>(begin),
+                           views_.begin() + static_cast<std::ptrdiff_t>(end),
+                           [&](const auto& view) { return view->size() == views_[begin]->size(); });
+    }
+
+private:
+    std::vector<std::unique_ptr<View>> views_;
     bool is_held_;
 };
 
