@@ -4,25 +4,25 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.analyses._covering import Stretches, covering, outwards, parents
+from stepscope.analyses._covering import Stretches, covering, nested, outwards
 
 Range = tuple[int, int, int]  # track, start, end
 
 
-def nested(start: int, end: int, draw: st.DrawFn, depth: int = 0) -> list[tuple[int, int]]:
+def inside(start: int, end: int, draw: st.DrawFn, depth: int = 0) -> list[tuple[int, int]]:
     """Ranges that nest inside [start, end)."""
     if end - start < 2 or depth == 4:
         return []
     edges = sorted(draw(st.lists(st.integers(start, end), max_size=4, unique=True)))
     found: list[tuple[int, int]] = []
     for first, last in zip(edges[::2], edges[1::2], strict=False):
-        found += [(first, last), *nested(first, last, draw, depth + 1)]
+        found += [(first, last), *inside(first, last, draw, depth + 1)]
     return found
 
 
 @st.composite
 def ranges(draw: st.DrawFn) -> list[Range]:
-    return [(track, *times) for track in (0, 1) for times in nested(0, 200, draw)]
+    return [(track, *times) for track in (0, 1) for times in inside(0, 200, draw)]
 
 
 def stretches(rows: list[Range]) -> Stretches:
@@ -42,7 +42,7 @@ def innermost(all_ranges: list[Range], asked: Range) -> tuple[int, int] | None:
 def test_it_is_the_innermost_of_all_that_cover_more_than_half(rows: list[Range], asked: list[Range]) -> None:
     asked = [(track, start, start + length) for track, start, length in asked]
     known = stretches(rows)
-    found = covering(known, parents(known), stretches(asked)).tolist()
+    found = covering(known, nested(known), stretches(asked)).tolist()
     assert [rows[row][1:] if row >= 0 else None for row in found] == [innermost(rows, one) for one in asked]
 
 
@@ -54,4 +54,4 @@ def test_the_nearest_outwards_that_passes() -> None:
 
 def test_without_ranges_nothing_covers() -> None:
     nothing = stretches([])
-    assert covering(nothing, parents(nothing), stretches([(0, 1, 2)])).tolist() == [-1]
+    assert covering(nothing, nested(nothing), stretches([(0, 1, 2)])).tolist() == [-1]

@@ -5,7 +5,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.core.intervals import Spans, clip, intersect, overlap_each, spans, subtract, total, union
+from stepscope.core.intervals import Spans, clip, intersect, overlap_each, spans, subtract, total, union, within
 
 RANGES = st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)).map(sorted).map(tuple), max_size=10)
 
@@ -50,6 +50,13 @@ def test_clip(a: list[tuple[int, int]], start: int, end: int) -> None:
     inside = clip(array(a), start, end)
     assert is_a_set(inside)
     assert moments(inside) == moments(a) & set(range(start, end))
+
+
+@given(RANGES, RANGES)
+def test_within(windows: list[tuple[int, int]], a: list[tuple[int, int]]) -> None:
+    windows = [window for window in windows if window[0] < window[1]]
+    expected = [moments([window]) <= moments(a) for window in windows]
+    assert within(array(windows), union(array(a))).tolist() == expected
 
 
 @given(RANGES, RANGES)

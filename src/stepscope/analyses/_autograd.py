@@ -124,8 +124,7 @@ def _arrows(run: Run, tree: HostTree, marked: pl.DataFrame) -> pl.DataFrame:
     flows = run.where(
         "flows", pl.col("kind").is_in(["fwdbwd", "forward_backward"]), *_PROCESS, "thread", "time", "id", "begins"
     )
-    tracks = tree.frame.select(*_PROCESS, "thread", "track").unique()
-    flows = flows.join(tracks, on=(*_PROCESS, "thread"))
+    flows = flows.join(tree.threads, on=(*_PROCESS, "thread"))
     tails = flows.filter("begins").select(*_PROCESS, "id", forward_track="track")
     heads = flows.filter(~pl.col("begins")).select(*_PROCESS, "id", "track", start="time")
     ends = heads.join(tails, on=(*_PROCESS, "id")).join(

@@ -87,9 +87,8 @@ def is_library(file: str) -> bool:
 def _python_stacks(frames: pl.DataFrame, tree: HostTree, rows: Ints) -> list[CallSite | None]:
     if frames.is_empty():
         return [None] * len(rows)
-    tracks = tree.frame.select(*THREAD, "track").unique()
-    track = frames.select(THREAD).join(tracks, on=THREAD, how="left", maintain_order="left", nulls_equal=True)["track"]
-    table = (track.to_numpy(), frames["start"].to_numpy(), frames["end"].to_numpy())
+    joined = frames.select(THREAD).join(tree.threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
+    table = (joined["track"].to_numpy(), frames["start"].to_numpy(), frames["end"].to_numpy())
     nesting = nest(*table)
     found = innermost(
         nesting, *table, *(tree.frame[name].gather(rows).to_numpy() for name in ("track", "start", "end"))

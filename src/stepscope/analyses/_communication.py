@@ -5,13 +5,12 @@ such as a copy into a buffer, do not communicate.
 """
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._host import CALLS, OPERATIONS, THREAD
 from stepscope.analyses._markers import passing
 from stepscope.core.communication import COMMUNICATION_OPERATOR, COMPUTING_OPERATOR
-from stepscope.core.intervals import Spans, spans, union
+from stepscope.core.intervals import spans, union, within
 from stepscope.core.nesting import nest
 from stepscope.core.run import Run
 from stepscope.core.schema import DataType
@@ -22,7 +21,6 @@ _LAUNCH = ("rank", "pid", "correlation")
 _SCHEMA: dict[str, DataType] = {
     "rank": pl.Int32, "pid": pl.String, "correlation": pl.Int64, "operator": pl.String,
 }  # fmt: skip
-Bools = npt.NDArray[np.bool_]
 
 
 def communicating_launches(run: Run) -> pl.DataFrame:
@@ -68,13 +66,6 @@ def _inside(run: Run, operators: pl.DataFrame) -> pl.DataFrame:
             (pl.col("rank") == rank) & pl.col("pid").eq_missing(pid) & pl.col("thread").eq_missing(thread)
         )
         rows = np.flatnonzero(here.to_series().to_numpy() & kept)
-        near[rows] = _within(times[rows], union(spans(part)))
+        near[rows] = within(times[rows], union(spans(part)))
     mask = pl.Series(near)
     return host.filter(mask).hstack(run.optional("host", "name").filter(mask))
-
-
-def _within(ranges: Spans, around: Spans) -> Bools:
-    """Which ranges lie in one span of a set."""
-    at = np.searchsorted(around[:, 0], ranges[:, 0], side="right") - 1
-    found: Bools = (at >= 0) & (ranges[:, 1] <= around[np.maximum(at, 0), 1])
-    return found

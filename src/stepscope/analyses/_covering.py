@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.core.nesting import nest
+from stepscope.core.nesting import Nesting, last_to_start, nest
 
-__all__ = ["Stretches", "covering", "outwards", "parents"]
+__all__ = ["Stretches", "covering", "nested", "outwards"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -26,18 +26,18 @@ class Stretches:
     end: Ints
 
 
-def parents(ranges: Stretches) -> Ints:
-    """For each range the row of the one around it on its track, -1 for none; nested as in `core.nesting`."""
-    return nest(ranges.track, ranges.start, ranges.end).parent
+def nested(ranges: Stretches) -> Nesting:
+    """How ranges lie inside each other."""
+    return nest(ranges.track, ranges.start, ranges.end)
 
 
-def covering(ranges: Stretches, parent: Ints, asked: Stretches) -> Ints:
+def covering(ranges: Stretches, nesting: Nesting, asked: Stretches) -> Ints:
     """For each stretch the row of the innermost range of its track that covers more than half of it, -1 for none.
 
-    `parent` is that of `parents`. Of ranges that overlap in part, the last to start is looked at.
+    `nesting` is that of the ranges. Of ranges that overlap in part, the last to start is looked at.
     """
     length = asked.end - asked.start
-    at = _last_to_start(ranges, asked.track, asked.start + length // 2)
+    at = last_to_start(nesting, ranges.track, ranges.start, asked.track, asked.start + length // 2)
     while True:
         outside = np.nonzero(at >= 0)[0]
         found = at[outside]
@@ -46,7 +46,7 @@ def covering(ranges: Stretches, parent: Ints, asked: Stretches) -> Ints:
         outside = outside[2 * shared <= length[outside]]
         if not len(outside):
             return at
-        at[outside] = parent[at[outside]]
+        at[outside] = nesting.parent[at[outside]]
 
 
 def outwards(parent: Ints, rows: Ints, passes: Bools) -> Ints:
@@ -58,15 +58,3 @@ def outwards(parent: Ints, rows: Ints, passes: Bools) -> Ints:
         if not len(moving):
             return at
         at[moving] = parent[at[moving]]
-
-
-def _last_to_start(ranges: Stretches, at_track: Ints, at: Ints) -> Ints:
-    """For each moment the last range of its track to start until then, the shortest of several; -1 without any."""
-    found = np.full(len(at), -1, dtype=np.int64)
-    for track in np.unique(at_track[at_track >= 0]).tolist():
-        rows = np.nonzero(ranges.track == track)[0]
-        rows = rows[np.lexsort((-ranges.end[rows], ranges.start[rows]))]
-        asked = np.nonzero(at_track == track)[0]
-        before = np.searchsorted(ranges.start[rows], at[asked], side="right") - 1
-        found[asked[before >= 0]] = rows[before[before >= 0]]
-    return found

@@ -159,8 +159,8 @@ def _blocking_calls(run: Run) -> pl.DataFrame:
     tree = launches(run).tree
     if tree is None:
         return pl.DataFrame(schema={"track": pl.Int64, "start": pl.Int64, "end": pl.Int64})
-    calls = tree.frame.filter(pl.col("kind").is_in(("runtime", "driver")))
-    return calls.filter(pl.col("name").str.contains(_BLOCKING)).select("track", "start", "end")
+    blocking = tree.calls & tree.passing(pl.col("name").str.contains(_BLOCKING))
+    return tree.frame.select("track", "start", "end").filter(blocking)
 
 
 def _check(run: Run, gaps: pl.DataFrame) -> None:

@@ -1,5 +1,6 @@
 """What the host did, nested per thread: operators and annotations, and the runtime and driver calls inside them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,13 +38,16 @@ Bools = npt.NDArray[np.bool_]
 class HostTree:
     """`frame` holds operators, annotations and calls. The arrays follow its rows.
 
-    `track` in it numbers the threads, `host_row` is the row in `host`.
-    `owner` is the row of the innermost operator or annotation around a row, -1 without one.
+    `track` in it numbers the threads, `host_row` is the row in `host`. `threads` has a row for each track, in order.
+    `owner` is the row of the innermost operator or annotation around a row, -1 without one; `calls` are the rows that
+    are calls of the runtime or driver.
     """
 
     frame: pl.DataFrame
+    threads: pl.DataFrame
     nesting: Nesting
     owner: Ints
+    calls: Bools
     _kept: dict[str, pl.Series] = field(default_factory=dict, repr=False)
 
     @property
@@ -63,7 +67,17 @@ class HostTree:
     def passing(self, test: pl.Expr) -> Bools:
         """The rows whose name passes a test of the column `name`, which is asked once for each name."""
         passed = self.names.alias("name").to_frame().select(test).to_series()
-        found: Bools = passed.gather(self.name.to_physical()).fill_null(False).to_numpy()
+        return self._of_names(passed.fill_null(False).to_numpy())
+
+    def named(self, test: Callable[[str], bool]) -> Bools:
+        """As `passing`, for a function."""
+        return self._of_names(np.array([test(name) for name in self.names], dtype=np.bool_))
+
+    def _of_names(self, passed: Bools) -> Bools:
+        """For each row what is said of its name; False for a row without one."""
+        if "code" not in self._kept:
+            self._kept["code"] = self.name.to_physical().fill_null(len(self.names))
+        found: Bools = np.append(passed, False)[self._kept["code"].to_numpy()]
         return found
 
     @property
@@ -107,10 +121,11 @@ def _host_tree(run: Run) -> HostTree:
         raise MissingData("host events", how=RECORD_TRACE)
     if len(_runs(frame.select("rank", "pid"))) > 1 or not frame["index"].is_sorted():
         frame = frame.sort("rank", "pid", "index")
-    frame = frame.with_columns(track=_tracks(frame))
-    nesting = nest(frame["track"].to_numpy(), frame["start"].to_numpy(), frame["end"].to_numpy())
-    is_call = frame["kind"].is_in(CALLS).to_numpy()
-    return HostTree(frame, nesting, _owners(nesting.parent, is_call))
+    threads, track = _tracks(frame)
+    frame = frame.with_columns(track=track)
+    nesting = nest(*(frame[name].to_numpy() for name in ("track", "start", "end")))
+    calls = frame["kind"].is_in(CALLS).to_numpy()
+    return HostTree(frame, threads, nesting, _owners(nesting.parent, calls), calls)
 
 
 def _runs(frame: pl.DataFrame) -> Ints:
@@ -120,13 +135,13 @@ def _runs(frame: pl.DataFrame) -> Ints:
     return np.flatnonzero(changed)
 
 
-def _tracks(frame: pl.DataFrame) -> pl.Series:
-    """The number of the thread of each row, in order of the threads' first rows."""
+def _tracks(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """The threads in order of their first rows, with their numbers as `track`, and the number for each row."""
     first = _runs(frame.select(THREAD))
     runs = frame.select(THREAD)[first]
-    tracks = runs.unique(maintain_order=True).with_row_index("track")
-    track = runs.join(tracks, on=THREAD, how="left", maintain_order="left", nulls_equal=True)["track"].to_numpy()
-    return pl.Series(np.repeat(track.astype(np.int64), np.diff(first, append=frame.height)))
+    threads = runs.unique(maintain_order=True).with_columns(track=pl.int_range(pl.len(), dtype=pl.Int64))
+    track = runs.join(threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)["track"].to_numpy()
+    return threads, pl.Series(np.repeat(track, np.diff(first, append=frame.height)))
 
 
 def _owners(parent: Ints, is_call: Bools) -> Ints:

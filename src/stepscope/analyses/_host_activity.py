@@ -12,10 +12,11 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._call_sites import is_library, user_site
-from stepscope.analyses._covering import Stretches, covering, outwards, parents
+from stepscope.analyses._covering import Stretches, covering, nested, outwards
 from stepscope.analyses._host import THREAD, HostTree, step_number
 from stepscope.analyses._modules import module_spans
 from stepscope.analyses._tables import at_rows
+from stepscope.core.nesting import Nesting
 from stepscope.core.run import Run
 
 __all__ = ["ACTIVITY", "host_activity"]
@@ -31,10 +32,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Frames:
-    """Python frames: track and times, the frame around each, and their names."""
+    """Python frames: track and times, how they nest, and their names."""
 
     ranges: Stretches
-    parent: Ints
+    nesting: Nesting
     name: pl.Series
 
 
@@ -43,7 +44,7 @@ def host_activity(run: Run, tree: HostTree | None, asked: Stretches) -> pl.DataF
     if tree is None or not len(asked.track):
         return pl.DataFrame({name: [None] * len(asked.track) for name in ACTIVITY}, schema=ACTIVITY)
     ranges, parent = _times(tree.frame), tree.nesting.parent
-    inside = covering(ranges, parent, asked)
+    inside = covering(ranges, tree.nesting, asked)
     is_step = tree.frame.select(step_number().is_not_null()).to_series().to_numpy()
     doing = outwards(parent, inside, ~is_step)
     frames = _frames(run, tree, np.unique(asked.track))
@@ -52,7 +53,7 @@ def host_activity(run: Run, tree: HostTree | None, asked: Stretches) -> pl.DataF
         return pl.DataFrame({"activity": at_rows(tree.frame["name"], doing), "module": modules}).hstack(
             _recorded_sites(run, tree, inside)
         )
-    frame = covering(frames.ranges, frames.parent, asked)
+    frame = covering(frames.ranges, frames.nesting, asked)
     deeper = (frame >= 0) & ((doing < 0) | (frames.ranges.start[frame] > ranges.start[doing]))
     activity = pl.select(
         pl.when(pl.Series(deeper)).then(at_rows(frames.name, frame)).otherwise(at_rows(tree.frame["name"], doing))
@@ -74,21 +75,20 @@ def _frames(run: Run, tree: HostTree, tracks: Ints) -> _Frames | None:
     is_frame = pl.col("kind") == "python"
     if not run.optional("host", "kind").select(is_frame.any()).item():
         return None
-    threads = tree.frame.select(*THREAD, "track").unique("track").filter(pl.col("track").is_in(tracks.tolist()))
+    threads = tree.threads.filter(pl.col("track").is_in(tracks.tolist()))
     frames = run.where("host", is_frame, *THREAD, "name", "start", "end")
     frames = frames.join(threads, on=THREAD, how="inner", nulls_equal=True, maintain_order="left")
     if frames.is_empty():
         return None
     ranges = _times(frames)
-    return _Frames(ranges, parents(ranges), frames["name"])
+    return _Frames(ranges, nested(ranges), frames["name"])
 
 
 def _modules(run: Run, tree: HostTree, asked: Stretches) -> pl.Series:
     modules = module_spans(run)
-    threads = tree.frame.select(*THREAD, "track").unique("track")
-    modules = modules.join(threads, on=THREAD, how="inner", nulls_equal=True, maintain_order="left")
+    modules = modules.join(tree.threads, on=THREAD, how="inner", nulls_equal=True, maintain_order="left")
     ranges = _times(modules)
-    return at_rows(modules["module"], covering(ranges, parents(ranges), asked))
+    return at_rows(modules["module"], covering(ranges, nested(ranges), asked))
 
 
 def _user_sites(frames: _Frames, rows: Ints) -> pl.DataFrame:
@@ -97,7 +97,7 @@ def _user_sites(frames: _Frames, rows: Ints) -> pl.DataFrame:
     files = distinct.str.extract(_FRAME, 1)
     own = distinct.filter(pl.Series([file is not None and not is_library(file) for file in files], dtype=pl.Boolean))
     passes = frames.name.is_in(own.implode()).fill_null(False).to_numpy()
-    names = at_rows(frames.name, outwards(frames.parent, rows, passes))
+    names = at_rows(frames.name, outwards(frames.nesting.parent, rows, passes))
     parts = (names.str.extract(_FRAME, group) for group in (1, 2, 3))
     return pl.DataFrame(dict(zip(("file", "line", "function"), parts, strict=True))).cast({"line": pl.Int64})
 

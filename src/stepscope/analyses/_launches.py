@@ -7,7 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._device import device_work
-from stepscope.analyses._host import CALLS, HostTree, host_tree
+from stepscope.analyses._host import HostTree, host_tree
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
@@ -49,10 +49,9 @@ def launches_of(run: Run, work: pl.DataFrame) -> Launches:
         nothing = np.full(work.height, -1, dtype=np.int64)
         return Launches(work, None, nothing, nothing)
     call = np.full(work.height, -1, dtype=np.int64)
-    is_call = tree.frame["kind"].is_in(CALLS)
     for rank, pid in work.select("rank", "pid").unique().drop_nulls().iter_rows():
         of_process = (pl.col("rank") == rank) & (pl.col("pid") == pid)
-        rows = np.flatnonzero((tree.frame.select(of_process).to_series() & is_call).to_numpy())
+        rows = np.flatnonzero(tree.frame.select(of_process).to_series().to_numpy() & tree.calls)
         asked = np.flatnonzero(work.select(of_process).to_series().to_numpy())
         call[asked] = _first_calls(tree.frame, rows, work["correlation"].gather(asked))
     return Launches(work, tree, call, np.where(call >= 0, tree.owner[call], -1))

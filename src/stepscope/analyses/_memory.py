@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._host import CALLS, THREAD, HostTree, host_tree, is_operator
+from stepscope.analyses._host import THREAD, HostTree, host_tree, is_operator
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import innermost
 from stepscope.core.run import Run
@@ -132,13 +132,12 @@ def _owners(run: Run) -> Owners:
         tree = host_tree(run)
     except MissingData:
         return Owners(None, nothing, nothing, nothing[:0], np.empty(0, dtype=np.bool_))
-    tracks = tree.frame.select(*THREAD, "track").unique()
-    joined = events.select(THREAD).join(tracks, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
+    joined = events.select(THREAD).join(tree.threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
     track, time = joined["track"].fill_null(-1).to_numpy(), events["time"].to_numpy()
     tracks_of, start, end = (tree.frame[name].to_numpy() for name in ("track", "start", "end"))
     inside = innermost(tree.nesting, tracks_of, start, end, track, time, time)
     parent = tree.nesting.parent
-    around = climb(parent, inside, (~tree.frame["kind"].is_in(CALLS)).to_numpy())
+    around = climb(parent, inside, ~tree.calls)
     holders = _with_parents(parent, around)
     operators = _among(tree, holders, is_operator())
     return Owners(tree, around, climb(parent, around, operators), holders, operators)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._autograd import backward_functions
-from stepscope.analyses._host import CALLS, OPERATIONS, THREAD, HostTree, host_tree
+from stepscope.analyses._host import OPERATIONS, THREAD, HostTree, host_tree
 from stepscope.analyses._module_tree import Nodes, node_tree
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import Nesting, innermost, nest
@@ -145,14 +145,14 @@ def _tree(run: Run) -> HostTree:
         none = run.optional("host", *THREAD, "index", "name", "kind", "start", "end", "correlation", "external_id")
         frame = none.head(0).with_columns(host_row=pl.lit(0, dtype=pl.UInt32), track=pl.lit(0, dtype=pl.Int64))
         nothing = np.empty(0, dtype=np.int64)
-        return HostTree(frame, nest(nothing, nothing, nothing), nothing)
+        threads = frame.select(*THREAD, "track")
+        return HostTree(frame, threads, nest(nothing, nothing, nothing), nothing, nothing.astype(np.bool_))
 
 
 def _on_tracks(calls: pl.DataFrame, tree: HostTree) -> pl.DataFrame:
     """With the numbers that the tree gives to threads; threads without operators get further ones."""
-    known = tree.frame.select("track", *THREAD).unique("track")
-    calls = calls.join(known, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
-    further = known.height + pl.struct(THREAD).rank("dense").cast(pl.Int64)
+    calls = calls.join(tree.threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
+    further = tree.threads.height + pl.struct(THREAD).rank("dense").cast(pl.Int64)
     return calls.with_columns(track=pl.col("track").fill_null(further))
 
 
@@ -200,8 +200,8 @@ def _undone(tree: HostTree, ranges: pl.DataFrame, nesting: Nesting, is_call: Boo
 
 def _nested_with_operators(ranges: pl.DataFrame, tree: HostTree) -> tuple[Nesting, Ints]:
     """Ranges, then operators and runtime calls of the threads that have ranges, nested together; the rows of these."""
-    chosen = pl.col("kind").is_in(("operator", *CALLS)) & pl.col("track").is_in(ranges["track"].unique().implode())
-    inner = tree.frame.select(chosen).to_series().arg_true().to_numpy().astype(np.int64)
+    own = tree.frame["track"].is_in(ranges["track"].unique().implode()).to_numpy()
+    inner = np.flatnonzero(own & ((tree.frame["kind"] == "operator").to_numpy() | tree.calls))
     operators = _times(tree.frame.select("track", "start", "end")[inner])
     columns = zip(_times(ranges), operators, strict=True)
     return nest(*(np.concatenate(pair) for pair in columns)), inner

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._host import CALLS, THREAD
+from stepscope.analyses._host import THREAD
 from stepscope.analyses._host_order import HostOrder, host_order
 from stepscope.analyses._markers import is_backward, step_markers
 from stepscope.analyses._path_work import JITTER, Work
@@ -67,9 +67,9 @@ def main_tracks(run: Run) -> dict[int, int]:
 
 def _main_tracks(run: Run) -> dict[int, int]:
     order = host_order(run)
-    outer = order.is_operator & (order.tree.nesting.parent < 0) & ~order.passing(is_backward())
+    outer = order.tree.operators & (order.tree.nesting.parent < 0) & ~order.tree.passing(is_backward())
     lengths = np.bincount(order.track[outer], (order.end - order.start)[outer], minlength=len(order.tracks))
-    threads = order.tree.frame.select(*THREAD, "track").unique("track").sort("track")
+    threads = order.tree.threads
     ranked = threads.with_columns(length=pl.Series(lengths)).sort("rank", -pl.col("length"), "track")
     main = dict(ranked.unique("rank", keep="first", maintain_order=True).select("rank", "track").iter_rows())
     marked = step_markers(run).join(threads, on=THREAD, nulls_equal=True).group_by("rank", "track").len()
@@ -106,13 +106,14 @@ def _for_copies(order: HostOrder, work: Work) -> Part:
 
 
 def _for_calls(run: Run, order: HostOrder, work: Work) -> Part:
-    rows = np.flatnonzero(order.is_call & order.named(_waits))
-    calls = order.tree.frame.select(_CALL)[rows]
-    of_stream = order.named(lambda name: _named(name, _STREAM_SYNC))[rows]
+    tree = order.tree
+    rows = np.flatnonzero(tree.calls & tree.named(_waits))
+    calls = tree.frame.select(_CALL)[rows]
+    of_stream = tree.named(lambda name: _named(name, _STREAM_SYNC))[rows]
     lane, record = _told(run, order, work, calls)
     lane = np.where(of_stream & (lane < 0), _lane_in_use(order, work, rows), lane)
     pieces = _ended_on(work, np.where(of_stream, lane, -1), order.end[rows], calls["rank"].to_numpy())
-    of_event = order.named(lambda name: _named(name, _EVENT_SYNC))[rows] & (record >= 0)
+    of_event = tree.named(lambda name: _named(name, _EVENT_SYNC))[rows] & (record >= 0)
     if of_event.any():
         pieces[of_event] = work.launched_before(order, lane[of_event], order.start[record[of_event]])
     return _for_work(order, work, rows, pieces)
@@ -130,7 +131,7 @@ def _told(run: Run, order: HostOrder, work: Work, calls: pl.DataFrame) -> tuple[
         .otherwise("stream")
     )
     told = told.join(work.lanes, on=("rank", "device", "stream"), how="left", nulls_equal=True)
-    records = order.tree.frame.select(*_CALL, "kind").with_row_index("record").filter(pl.col("kind").is_in(CALLS))
+    records = order.tree.frame.select(_CALL).with_row_index("record").filter(order.tree.calls)
     records = records.filter(pl.col("correlation").is_in(told["waits_for_record"].drop_nulls().unique().implode()))
     told = told.join(
         records.select("record", "rank", "pid", waits_for_record="correlation"),
@@ -173,12 +174,13 @@ def _ended_on(work: Work, lanes: Ints, times: Ints, ranks: Ints) -> Ints:
 
 
 def _for_threads(run: Run, order: HostOrder) -> list[Part]:
-    backward = order.is_operator & order.passing(is_backward())
-    transfers = order.named(transfers_on_host)
-    active = order.is_operator | order.is_call | transfers
+    tree = order.tree
+    backward = tree.operators & tree.passing(is_backward())
+    transfers = tree.named(transfers_on_host)
+    active = tree.operators | tree.calls | transfers
     busy = [order.busy(track, active) for track in order.tracks]
     gaps = [_gaps(spans) for spans in busy]
-    rank = [int(order.tree.frame["rank"][int(order.of_track(track)[0])]) for track in order.tracks]
+    rank = tree.threads["rank"].to_list()
     mains = main_tracks(run)
     driver = [mains[of_rank] for of_rank in rank]
     driven = [track for track in order.tracks if track != driver[track]]

@@ -17,7 +17,6 @@ import polars as pl
 
 from stepscope.analyses._device import device_work
 from stepscope.analyses._device_gaps import LONG_DELAY
-from stepscope.analyses._host import CALLS
 from stepscope.analyses._host_order import HostOrder
 from stepscope.analyses._launches import launches
 from stepscope.core.run import Run
@@ -157,7 +156,7 @@ def _offer_events(run: Run, work: Work, order: HostOrder) -> list[int]:
     ranks = waits["rank"].unique().to_list()
     if not ranks:
         return ranks
-    calls = order.tree.frame.filter(pl.col("kind").is_in(CALLS)).select(*_CALL, called="start")
+    calls = order.tree.frame.select(*_CALL, called="start").filter(order.tree.calls)
     records = calls.rename({"correlation": "waits_for_record", "called": "recorded"})
     waits = waits.join(calls, on=_CALL).join(records, on=("rank", "pid", "waits_for_record"))
     waits = waits.join(work.lanes, on=_LANE, nulls_equal=True)
@@ -190,9 +189,9 @@ def _waited_inside(work: Work, order: HostOrder) -> Bools:
 
 def _after_wait(work: Work, order: HostOrder, before: Ints) -> Bools:
     """Where the host called a wait for an event between the launch before on the stream and this one."""
-    waits = order.is_call & order.named(is_stream_wait)
+    waits = order.tree.calls & order.tree.named(is_stream_wait)
     so_far = np.empty(len(waits), dtype=np.int64)
-    so_far[order.rows] = np.cumsum(waits[order.rows])
+    so_far[order.tree.nesting.order] = np.cumsum(waits[order.tree.nesting.order])
     call, call_before = work.call, np.where(before >= 0, work.call[before], -1)
     known = (call >= 0) & (call_before >= 0) & (order.track[call] == order.track[call_before])
     found: Bools = known & (so_far[call] > so_far[call_before])

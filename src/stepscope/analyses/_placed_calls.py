@@ -5,7 +5,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._call_sites import call_sites
-from stepscope.analyses._host import CALLS, HostTree, host_tree
+from stepscope.analyses._host import HostTree, host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import step_markers
 from stepscope.analyses._source_texts import with_texts
@@ -41,14 +41,14 @@ def tree_with_calls(run: Run) -> HostTree:
         tree = host_tree(run)
     except MissingData as missing:
         raise MissingData("calls of the device's runtime", how=RECORD_TRACE_ON_GPU) from missing
-    if not tree.frame["kind"].is_in(CALLS).any():
+    if not tree.calls.any():
         raise MissingData("calls of the device's runtime", how=RECORD_TRACE_ON_GPU)
     return tree
 
 
 def calls_in_order(tree: HostTree) -> Ints:
     """Rows of the tree that are calls, thread by thread in order of time."""
-    rows = np.flatnonzero(tree.frame["kind"].is_in(CALLS).to_numpy())
+    rows = np.flatnonzero(tree.calls)
     return rows[np.lexsort((tree.frame["start"].to_numpy()[rows], tree.frame["track"].to_numpy()[rows]))]
 
 

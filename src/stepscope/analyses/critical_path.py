@@ -37,6 +37,7 @@ from stepscope.analyses._path_walk import DELAY, THREAD, WORK, causes, on_thread
 from stepscope.analyses._path_work import LAUNCH, Work, path_work
 from stepscope.analyses._tables import RANK, RECORD_TRACE, shaped
 from stepscope.core.errors import MissingData
+from stepscope.core.intervals import Spans, within
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -130,7 +131,7 @@ def _last_places(order: HostOrder | None, work: Work | None, steps: pl.DataFrame
     keys = list(steps.select("rank", "end").iter_rows())
     places = {(rank, end): on_thread(mains[rank]) for rank, end in keys if rank in mains}
     if order is not None:
-        operators = order.tree.frame.select("rank", "end", "track").filter(at_end & pl.Series(order.is_operator))
+        operators = order.tree.frame.select("rank", "end", "track").filter(at_end & pl.Series(order.tree.operators))
         operators = operators.sort("track", descending=True)
         by_mains = operators.filter(pl.col("track").is_in(list(mains.values())))
         places |= {(rank, end): on_thread(track) for rank, end, track in pl.concat([operators, by_mains]).iter_rows()}
@@ -148,21 +149,19 @@ def _of_threads(run: Run, order: HostOrder, steps: pl.DataFrame, hops: Ints) -> 
     found = cut(found, track, {this: np.unique(spans) for this, spans in waits.items()})
     row, tracks = found.row, track[found.of]
     known, at = pl.Series(row >= 0), np.maximum(row, 0)
-    around = np.where(order.is_operator, np.arange(len(order.start)), order.tree.owner)
-    operator = np.where(row >= 0, around[at], -1)
-    is_operator = pl.Series((operator >= 0) & order.is_operator[operator])
-    threads = order.tree.frame.select("track", "thread").unique("track").sort("track")["thread"]
-    frame = order.tree.frame
-    classes = _host_classes(order, row, _inside(waits, tracks, found.start))
+    frame, is_operator = order.tree.frame, order.tree.operators
+    operator = np.where(row >= 0, np.where(is_operator[at], at, order.tree.owner[at]), -1)
+    has_operator = pl.Series((operator >= 0) & is_operator[operator])
+    classes = _host_classes(order, row, _inside(waits, tracks, found))
     rows: pl.DataFrame = steps.select("number", "rank", "step")[of_step[found.of]]
     return rows.hstack(_sites(run, order, found, tracks, classes)).with_columns(
         classes,
         start=pl.Series(found.start, dtype=pl.Int64),
         end=pl.Series(found.end, dtype=pl.Int64),
         device=pl.lit(None, dtype=pl.Int32),
-        lane=threads.gather(tracks),
+        lane=order.tree.threads["thread"].gather(tracks),
         name=pl.when(known).then(frame["name"].gather(at)),
-        operator=pl.when(is_operator).then(frame["name"].gather(np.maximum(operator, 0))),
+        operator=pl.when(has_operator).then(frame["name"].gather(np.maximum(operator, 0))),
         index=pl.when(known).then(frame["index"].gather(at)),
     )
 
@@ -176,29 +175,32 @@ def _sites(run: Run, order: HostOrder, found: Pieces, track: Ints, classes: pl.S
     return pl.concat([known, known.clear(1)])[place]
 
 
-def _data_waits(run: Run, order: HostOrder) -> dict[int, npt.NDArray[np.int64]]:
-    """For each thread the times when it waited for data, as a sorted (n, 2) array."""
-    tracks = order.tree.frame.select(*OF_THREAD, "track").unique()
-    waits = data_waits(run).join(tracks, on=OF_THREAD, nulls_equal=True).sort("track", "start")
+def _data_waits(run: Run, order: HostOrder) -> dict[int, Spans]:
+    """For each thread the times when it waited for data, as a set."""
+    waits = data_waits(run).join(order.tree.threads, on=OF_THREAD, nulls_equal=True).sort("track", "start")
     return {part["track"][0]: part.select("start", "end").to_numpy() for part in waits.partition_by("track")}
 
 
-def _inside(waits: dict[int, Ints], track: Ints, time: Ints) -> npt.NDArray[np.bool_]:
-    inside = np.zeros(len(time), dtype=np.bool_)
+def _inside(waits: dict[int, Spans], track: Ints, found: Pieces) -> npt.NDArray[np.bool_]:
+    """Which pieces, none of which crosses an edge of a wait of its thread, lie in one."""
+    inside = np.zeros(len(track), dtype=np.bool_)
     for this, spans in waits.items():
-        asked = track == this
-        place = np.searchsorted(spans[:, 0], time[asked], side="right") - 1
-        inside[asked] = (place >= 0) & (time[asked] < spans[np.maximum(place, 0), 1])
+        asked = np.flatnonzero(track == this)
+        inside[asked] = within(np.stack((found.start[asked], found.end[asked]), axis=1), spans)
     return inside
 
 
 def _host_classes(order: HostOrder, row: Ints, waits: npt.NDArray[np.bool_]) -> pl.Series:
-    classes = np.full(len(order.start), CLASSES.index("host"))
-    classes[order.is_operator] = CLASSES.index("operator")
-    classes[order.is_call] = CLASSES.index("runtime")
-    classes[order.is_call & order.named(synchronises)] = CLASSES.index("synchronisation")
-    classes[~order.is_call & order.named(transfers_on_host)] = CLASSES.index("communication")
-    codes = np.where(waits, CLASSES.index("data wait"), np.where(row >= 0, classes[row], CLASSES.index("host")))
+    tree, codes = order.tree, np.full(len(row), CLASSES.index("host"))
+    calls = tree.calls[row]  # of -1 this reads the last row, which the mask leaves out
+    for name, rows in {
+        "operator": tree.operators[row],
+        "runtime": calls,
+        "synchronisation": calls & tree.named(synchronises)[row],
+        "communication": ~calls & tree.named(transfers_on_host)[row],
+    }.items():
+        codes[rows & (row >= 0)] = CLASSES.index(name)
+    codes[waits] = CLASSES.index("data wait")
     return pl.Series("class", CLASSES, dtype=pl.String).gather(codes)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._device import ACCELERATOR
-from stepscope.analyses._host import CALLS, HostTree, enumerated, host_tree
+from stepscope.analyses._host import HostTree, enumerated, host_tree
 from stepscope.analyses._kernel_figures import owner_names
 from stepscope.analyses._launches import Launches, launches, launches_of
 from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, at_rows, quotient, shaped
@@ -105,7 +105,7 @@ def _of_host(tree: HostTree, found: Launches | None) -> pl.DataFrame:
     started = np.zeros(tree.frame.height, dtype=np.int64)
     if found:
         np.add.at(started, found.call[found.call >= 0], 1)
-    rows = tree.frame["kind"].is_in(CALLS).arg_true().to_numpy().astype(np.int64)
+    rows = np.flatnonzero(tree.calls)
     calls = tree.frame.select("rank", "kind", duration=pl.col("end") - pl.col("start"))[rows]
     return calls.with_columns(
         enumerated(calls["kind"]), name=at_rows(tree.name, rows), operator=owner_names(tree, tree.owner[rows]),

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._host import CALLS, HostTree
+from stepscope.analyses._host import HostTree
 from stepscope.analyses._launches import Launches, launches
 from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
@@ -70,7 +70,7 @@ def _compared(found: Launches, tree: HostTree) -> tuple[Bools, Bools]:
     agree, other = comparable & (of_call == of_operator), comparable & (of_call != of_operator)
     if other.any():
         asked = pl.DataFrame({"external_id": of_call, "rank": found.work["rank"]}).with_row_index("row")
-        operators = tree.frame.filter(~pl.col("kind").is_in(CALLS)).select("rank", "external_id")
+        operators = tree.frame.select("rank", "external_id").filter(~tree.calls)
         known = asked.filter(pl.Series(other)).join(operators, on=["rank", "external_id"], how="semi")
         other[:] = False
         other[known["row"].to_numpy()] = True

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-__all__ = ["Spans", "clip", "intersect", "near", "overlap_each", "spans", "subtract", "total", "union"]
+__all__ = ["Spans", "clip", "intersect", "near", "overlap_each", "spans", "subtract", "total", "union", "within"]
 
 Spans = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -58,6 +58,15 @@ def near(a: Spans, b: Spans) -> Spans:
     if not len(b):
         return a[:0]
     return a[np.searchsorted(a[:, 1], b[0, 0], side="right") : np.searchsorted(a[:, 0], b[-1, 1])]
+
+
+def within(windows: Spans, a: Spans) -> Bools:
+    """For each window (they may overlap), whether it lies in one span of the set `a`."""
+    at = np.searchsorted(a[:, 0], windows[:, 0], side="right") - 1
+    found: Bools = (
+        (at >= 0) & (windows[:, 1] <= a[np.maximum(at, 0), 1]) if len(a) else np.zeros(len(windows), np.bool_)
+    )
+    return found
 
 
 def overlap_each(windows: Spans, a: Spans) -> npt.NDArray[np.int64]:

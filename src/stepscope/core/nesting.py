@@ -7,18 +7,22 @@ import numpy.typing as npt
 
 from stepscope.native import COMPILED
 
-__all__ = ["Nesting", "enclosing", "fill", "innermost", "nest"]
+__all__ = ["Nesting", "enclosing", "fill", "innermost", "last_to_start", "nest"]
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Nesting:
-    """For each range, in the order given: the row of its parent (-1: none), its depth, and its self time in ns."""
+    """For each range, in the order given: the row of its parent (-1: none), its depth, and its self time in ns.
+
+    `order` are the rows by track and start, outer ones first.
+    """
 
     parent: Ints
     depth: Ints
     self_time: Ints
+    order: Ints
 
 
 def nest(track: Ints, start: Ints, end: Ints) -> Nesting:
@@ -37,7 +41,7 @@ def nest(track: Ints, start: Ints, end: Ints) -> Nesting:
         compiled(order, track, start, end, parent, depth, self_time)
     else:
         fill(order, track, start, end, parent, depth, self_time)
-    return Nesting(parent, depth, self_time)
+    return Nesting(parent, depth, self_time, order)
 
 
 def _outer_first(track: Ints, start: Ints, end: Ints) -> Ints:
@@ -93,16 +97,22 @@ def innermost(
     The range that holds another is the last to start before it, or one of its parents: whatever holds both starts
     before the last one, so it is met on the way out.
     """
-    found = np.full(len(at_start), -1, dtype=np.int64)
-    order = _outer_first(track, start, end)
-    for this in np.unique(at_track):
-        rows = order[track[order] == this]
-        asked = np.nonzero(at_track == this)[0]
-        before = np.searchsorted(start[rows], at_start[asked], side="right") - 1
-        found[asked[before >= 0]] = rows[before[before >= 0]]
+    found = last_to_start(nesting, track, start, at_track, at_start)
     while True:
         outside = np.nonzero(found >= 0)[0]
         outside = outside[(end[found[outside]] < at_end[outside]) | (end[found[outside]] <= at_start[outside])]
         if not len(outside):
             return found
         found[outside] = nesting.parent[found[outside]]
+
+
+def last_to_start(nesting: Nesting, track: Ints, start: Ints, at_track: Ints, at: Ints) -> Ints:
+    """For each moment the last range of its track to start until then, the innermost of several; -1 without any."""
+    found = np.full(len(at), -1, dtype=np.int64)
+    tracks = track[nesting.order]
+    for this in np.unique(at_track).tolist():
+        rows = nesting.order[slice(*np.searchsorted(tracks, (this, this + 1)).tolist())]
+        asked = np.flatnonzero(at_track == this)
+        before = np.searchsorted(start[rows], at[asked], side="right") - 1
+        found[asked[before >= 0]] = rows[before[before >= 0]]
+    return found
