@@ -1,7 +1,7 @@
-"""What is compiled: the scanner of trace JSON, the loop over nested ranges and the walk of critical paths. Optional.
+"""What is compiled: the scanner of trace JSON, and loops over arrays of times, such as the algebra of intervals.
 
-`pip install` builds the module `_scanner` where there is a C++ compiler; without it Python does all three. It is
-described in `_scanner.pyi`; whoever uses it asks `COMPILED` first.
+Optional: `pip install` builds the module `_scanner` where there is a C++ compiler; without it Python and numpy do the
+same. It is described in `_scanner.pyi`; whoever uses it asks `COMPILED` first.
 """
 
 from importlib.util import find_spec

@@ -107,3 +107,15 @@ def walk(
 
     The result is int64: path, what the path goes through, thread or row of work, from and until of all hops.
     """
+
+def union(a: _Ints, /) -> bytearray | None:
+    """The union of spans, in the order of (n, 2) int64 as all spans here; None if they are a set."""
+
+def subtract(a: _Ints, b: _Ints, /) -> bytearray:
+    """The time in set `a` and not in set `b`."""
+
+def intersect(a: _Ints, b: _Ints, /) -> bytearray:
+    """The time in both sets."""
+
+def overlap_each(windows: _Ints, a: _Ints, shared: _Ints, /) -> None:
+    """Fill in the time that each window shares with set `a`."""

@@ -1,14 +1,12 @@
 // The Python face of the scanner, in the limited API: one build serves every Python from 3.11 on.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "boundary.hpp"
-#include "nesting.hpp"
-#include "path_walk.hpp"
+#include "loops.hpp"
 #include "types.hpp"
 
 namespace {
@@ -259,83 +257,15 @@ PyObject* find_boundary(PyObject* /* module */, PyObject* args) {
                                 static_cast<std::size_t>(key_size)));
 }
 
-PyObject* of_different_lengths() {
-    PyErr_SetString(PyExc_ValueError, "arrays of different lengths");
-    return nullptr;
-}
-
-PyObject* nest(PyObject* /* module */, PyObject* args) {
-    const Arrays arrays(args, 7, 4);
-    if (!arrays) {
-        return nullptr;
-    }
-    if (!arrays.are_alike(0, 7)) {
-        return of_different_lengths();
-    }
-    const Nesting nesting{arrays.at(0), arrays.at(1), arrays.at(2), arrays.at(3),
-                          arrays.at(4), arrays.at(5), arrays.at(6)};
-    return guarded(
-        [&] {
-            {
-                const WithoutLock unlocked;
-                nesting.fill(arrays.size(0));
-            }
-            Py_IncRef(Py_None);
-            return Py_None;
-        },
-        static_cast<PyObject*>(nullptr));
-}
-
-// The numbers of all hops, one row of the five after the other, as bytes.
-PyObject* as_columns(const std::vector<Hop>& hops) {
-    PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(hops.size() * sizeof(Hop)));
-    if (bytes == nullptr) {
-        return nullptr;
-    }
-    char* to = PyBytes_AsString(bytes);
-    for (std::size_t row = 0; row < sizeof(Hop) / sizeof(std::int64_t); ++row) {
-        for (const Hop& hop : hops) {
-            std::memcpy(to, reinterpret_cast<const char*>(&hop) + row * sizeof(std::int64_t), sizeof(std::int64_t));
-            to += sizeof(std::int64_t);
-        }
-    }
-    return bytes;
-}
-
-PyObject* walk(PyObject* /* module */, PyObject* args) {
-    const Arrays arrays(args, 10, 10);
-    if (!arrays) {
-        return nullptr;
-    }
-    if (!arrays.are_alike(1, 4) || !arrays.are_alike(4, 7) || !arrays.are_alike(7, 10) || arrays.size(0) == 0) {
-        return of_different_lengths();
-    }
-    const PathWalk walk{arrays.size(0) - 1, arrays.size(1), arrays.size(4), arrays.at(0), arrays.at(1),
-                        arrays.at(2),       arrays.at(3),   arrays.at(4),   arrays.at(5), arrays.at(6)};
-    const std::size_t paths = arrays.size(7);
-    return guarded(
-        [&] {
-            std::vector<Hop> hops;
-            {
-                const WithoutLock unlocked;
-                if (!walk.is_whole() || !walk.exist(arrays.at(7), paths)) {
-                    throw std::invalid_argument("no such place");
-                }
-                for (std::size_t path = 0; path < paths; ++path) {
-                    walk.walk(static_cast<std::int64_t>(path), arrays.at(7)[path], arrays.at(8)[path],
-                              arrays.at(9)[path], hops);
-                }
-            }
-            return as_columns(hops);
-        },
-        static_cast<PyObject*>(nullptr));
-}
-
 PyMethodDef functions[] = {
     {"last_boundary", find_boundary, METH_VARARGS,
      "Where the last event in buffer[begin:end] seems to start, else end."},
     {"nest", nest, METH_VARARGS, "Fills parent, depth and self time from order, track, start and end."},
     {"walk", walk, METH_VARARGS, "Walks critical paths back from where they end."},
+    {"union", unite, METH_VARARGS, "The union of spans; None if they are a set."},
+    {"subtract", subtract, METH_VARARGS, "The time in one set and not in another."},
+    {"intersect", intersect, METH_VARARGS, "The time in both sets."},
+    {"overlap_each", overlap_each, METH_VARARGS, "Fills in the time that each window shares with a set."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef module_definition = {
