@@ -56,8 +56,8 @@ class CallSite:
 
 def call_sites(run: Run, tree: HostTree, rows: Ints) -> list[CallSite]:
     """The call site of each of some rows of the host tree."""
-    frames = run.optional("host", *THREAD, "name", "kind", "start", "end").filter(pl.col("kind") == "python")
-    frames = frames.join(tree.frame[rows].select(THREAD).unique(), on=THREAD, how="semi", nulls_equal=True)
+    frames = run.where("host", pl.col("kind") == "python", *THREAD, "name", "start", "end")
+    frames = frames.join(tree.frame.select(THREAD)[rows].unique(), on=THREAD, how="semi", nulls_equal=True)
     stacks = _python_stacks(frames, tree, rows)
     if None not in stacks:
         return [stack for stack in stacks if stack]

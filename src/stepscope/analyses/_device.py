@@ -44,12 +44,15 @@ def device_work(run: Run, *columns: str) -> pl.DataFrame:
     more = [column for column in columns if column not in work.columns]
     if not more:
         return work
-    is_work = run.optional("device", "kind")["kind"].is_in(WORK)
-    return work.hstack(run.optional("device", *more).filter(is_work))
+    return work.hstack(run.optional("device", *more).filter(run.once(_is_work)))
+
+
+def _is_work(run: Run) -> pl.Series:
+    return run.optional("device", "kind")["kind"].is_in(WORK)
 
 
 def _device_work(run: Run) -> pl.DataFrame:
-    work = run.optional("device", *_ALWAYS, "name", "collective").filter(pl.col("kind").is_in(WORK))
+    work = run.optional("device", *_ALWAYS, "name", "collective").filter(run.once(_is_work))
     if work.is_empty():
         raise _missing(run)
     communicates = work["collective"].is_not_null() | _is_launched(run, work)
@@ -80,6 +83,6 @@ def _is_launched(run: Run, work: pl.DataFrame) -> pl.Series:
     unclear = ~name_test(names, is_communication) & ~name_test(names, computes) & names.is_not_null()
     if not unclear.any() or (launches := communicating_launches(run)).is_empty():
         return pl.Series([False]).new_from_index(0, work.height)
-    keys = run.optional("device", "kind", *_LAUNCH).filter(pl.col("kind").is_in(WORK)).select(_LAUNCH)
+    keys = run.optional("device", *_LAUNCH).filter(run.once(_is_work))
     found = keys.join(launches, on=_LAUNCH, how="left", maintain_order="left")["operator"]
     return found.is_not_null() & unclear

@@ -81,6 +81,11 @@ class HostTree:
         return found
 
     @property
+    def steps(self) -> Bools:
+        """The rows that mark a step: `ProfilerStep#N`."""
+        return self.passing(step_number().is_not_null())
+
+    @property
     def operators(self) -> Bools:
         """The rows that are operators: those of `is_operator`."""
         if "operators" not in self._kept:

@@ -13,7 +13,7 @@ import polars as pl
 
 from stepscope.analyses._call_sites import is_library, user_site
 from stepscope.analyses._covering import Stretches, covering, nested, outwards
-from stepscope.analyses._host import THREAD, HostTree, step_number
+from stepscope.analyses._host import THREAD, HostTree
 from stepscope.analyses._modules import module_spans
 from stepscope.analyses._tables import at_rows
 from stepscope.core.nesting import Nesting
@@ -26,6 +26,7 @@ ACTIVITY = {
 }  # fmt: skip
 """Columns of `host_activity` and their types."""
 
+_SITE = {name: ACTIVITY[name] for name in ("file", "line", "function")}
 _FRAME = r"(?s)^(.+?)\((\d+)\): (.+)$"
 Ints = npt.NDArray[np.int64]
 
@@ -45,8 +46,7 @@ def host_activity(run: Run, tree: HostTree | None, asked: Stretches) -> pl.DataF
         return pl.DataFrame({name: [None] * len(asked.track) for name in ACTIVITY}, schema=ACTIVITY)
     ranges, parent = _times(tree.frame), tree.nesting.parent
     inside = covering(ranges, tree.nesting, asked)
-    is_step = tree.frame.select(step_number().is_not_null()).to_series().to_numpy()
-    doing = outwards(parent, inside, ~is_step)
+    doing = outwards(parent, inside, ~tree.steps)
     frames = _frames(run, tree, np.unique(asked.track))
     modules = _modules(run, tree, asked)
     if frames is None:
@@ -105,6 +105,8 @@ def _user_sites(frames: _Frames, rows: Ints) -> pl.DataFrame:
 def _recorded_sites(run: Run, tree: HostTree, rows: Ints) -> pl.DataFrame:
     """The same from the call stacks that the profiler wrote with operators, if any."""
     recorded = run.optional("host", "call_stack")["call_stack"]
+    if recorded.null_count() == len(recorded):
+        return pl.DataFrame({name: [None] * len(rows) for name in _SITE}, schema=_SITE)
     stacks = recorded.gather(tree.frame["host_row"])
     stacked = (stacks.is_not_null() & (stacks != "")).fill_null(False).to_numpy()
     stack = at_rows(stacks, outwards(tree.nesting.parent, rows, stacked))

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._device import device_work
-from stepscope.analyses._host import HostTree, enumerated, step_number
+from stepscope.analyses._host import HostTree, enumerated
 from stepscope.analyses._launches import launches
 from stepscope.analyses._tables import RECORD_TRACE_ON_GPU, at_rows, quotient
 from stepscope.core.errors import MissingData
@@ -76,8 +76,7 @@ def owner_names(tree: HostTree | None, rows: npt.NDArray[np.int64]) -> pl.Series
     """
     if tree is None or tree.frame.is_empty():
         return pl.Series([None], dtype=pl.Enum([])).new_from_index(0, len(rows))
-    known = tree.passing(step_number().is_null())
-    return at_rows(tree.name, np.where((rows >= 0) & known[rows], rows, -1))
+    return at_rows(tree.name, np.where((rows >= 0) & ~tree.steps[rows], rows, -1))
 
 
 def work_names(run: Run) -> pl.Series:

@@ -73,9 +73,9 @@ def _table(groups: pl.DataFrame) -> pl.DataFrame:
 def _of_frames(run: Run, calls: OperatorCalls) -> tuple[Ints, dict[int, str]]:
     """For each call the node of its stack, -1 without one, and the stacks by node."""
     tree = calls.tree
-    frames = run.optional("host", *THREAD, "name", "kind", "start", "end").filter(pl.col("kind") == "python")
-    tracks = tree.frame.select(*THREAD, "track")[calls.rows].unique()
-    frames = frames.join(tracks, on=THREAD, how="inner", maintain_order="left", nulls_equal=True)
+    frames = run.where("host", pl.col("kind") == "python", *THREAD, "name", "start", "end")
+    tracks = np.unique(tree.frame["track"].to_numpy()[calls.rows])
+    frames = frames.join(tree.threads[tracks], on=THREAD, how="inner", maintain_order="left", nulls_equal=True)
     if frames.is_empty():
         return np.full(len(calls.rows), -1, dtype=np.int64), {}
     at = tree.frame.select("track", "start", "end")[calls.rows]

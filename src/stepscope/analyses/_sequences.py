@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.analyses._covering import outwards
 from stepscope.analyses._device import device_work
-from stepscope.analyses._host import HostTree
+from stepscope.analyses._host import HostTree, host_tree
 from stepscope.analyses._kernel_figures import work_names
 from stepscope.analyses._launches import launches
 from stepscope.core.run import Run
@@ -41,8 +41,13 @@ class LaunchedWork:
         return LaunchedWork(*(column[rows] for column in columns))
 
 
-def operator_above(tree: HostTree) -> Ints:
-    """For each row of the tree the innermost operator around it, -1 for none."""
+def operator_above(run: Run) -> Ints:
+    """For each row of the host tree the innermost operator around it, -1 for none."""
+    return run.once(_operator_above)
+
+
+def _operator_above(run: Run) -> Ints:
+    tree = host_tree(run)
     return outwards(tree.nesting.parent, tree.nesting.parent, tree.operators)
 
 

@@ -18,7 +18,6 @@ import polars as pl
 from stepscope.analyses._adjusted import adjusted_steps
 from stepscope.analyses._device import device_work
 from stepscope.analyses._devices_used import device_facts
-from stepscope.analyses._host import step_number
 from stepscope.analyses._launches import launches
 from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, table
 from stepscope.core.errors import MissingData
@@ -63,8 +62,7 @@ def _kernels(run: Run) -> pl.DataFrame:
     found = launches(run)
     attributed = found.operator >= 0
     if found.tree is not None:
-        is_step = found.tree.frame.select(step_number().is_not_null()).to_series().to_numpy()
-        attributed &= ~is_step[found.operator]
+        attributed &= ~found.tree.steps[found.operator]
     work = device_work(run, "name", "blocks_per_sm", "occupancy").with_columns(attributed=pl.Series(attributed))
     work = work.filter(pl.col("kind") == "kernel")
     return work.with_columns(tensor_cores=name_test(work["name"], uses_tensor_cores))

@@ -7,6 +7,7 @@ counts the runtime and driver calls inside the phase that started device work; n
 """
 
 from collections.abc import Iterator
+from functools import cache, partial
 from itertools import groupby
 
 import numpy as np
@@ -37,10 +38,11 @@ def compute(run: Run) -> pl.DataFrame:
     if not steps:
         raise MissingData("traced steps", how=RECORD_TRACE)
     tree = host_tree(run)
-    operators = tree.frame.select(*THREAD, "start", "end").filter(pl.Series(tree.operators))
+    operators = tree.frame.select(*THREAD, "start", "end").filter(tree.operators)
     calls, rows = _launch_starts(run), []
+    own = cache(partial(_operators, operators))
     for phase, step, time in _times(steps):
-        inside = int(overlap_each(time, _operators(operators, step, phase)).sum())
+        inside = int(overlap_each(time, own(step.rank, step.pid, step.thread, phase == "backward")).sum())
         rows.append((step.rank, phase, total(time), inside, total(time) - inside, _count(time, calls.get(step.rank))))
     sums = (
         table(rows, COLUMNS)
@@ -61,10 +63,11 @@ def _times(steps: tuple[TracedStep, ...]) -> Iterator[tuple[str, TracedStep, Spa
             yield phase, of_thread[0], np.concatenate([step.phases[phase] for step in of_thread])
 
 
-def _operators(operators: pl.DataFrame, step: TracedStep, phase: str) -> Spans:
-    own = (pl.col("rank") == step.rank) & (pl.col("pid") == step.pid)
-    if phase != "backward":
-        own &= pl.col("thread") == step.thread
+def _operators(operators: pl.DataFrame, rank: int, pid: str, thread: str, on_any: bool) -> Spans:
+    """When any operator was running on a thread, or on any of its process."""
+    own = (pl.col("rank") == rank) & (pl.col("pid") == pid)
+    if not on_any:
+        own &= pl.col("thread") == thread
     return union(spans(operators.filter(own)))
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._host import HostTree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._running import reached_before
 from stepscope.analyses._sequences import (
@@ -48,7 +47,7 @@ def compute(run: Run) -> pl.DataFrame:
     found = launches(run)
     if found.tree is None or not (found.call >= 0).any():
         raise MissingData("operators that launch device work", how=RECORD_TRACE_ON_GPU)
-    outer, rows, inner = _pairs(found.tree, found.call)
+    outer, rows, inner = _pairs(operator_above(run), found.call)
     work = launched_work_of(run, found.tree, rows, outer)
     at, length = by_group(work)
     each = _each_call(work, at, length)
@@ -59,12 +58,12 @@ def compute(run: Run) -> pl.DataFrame:
     return shaped(sums.with_columns(sequence=sequence), COLUMNS)
 
 
-def _pairs(tree: HostTree, call: Ints) -> tuple[Ints, Ints, Ints]:
+def _pairs(above: Ints, call: Ints) -> tuple[Ints, Ints, Ints]:
     """Outermost operators of sequences beside rows of their work; and for each row of the tree its innermost operator.
 
-    An operator that launches just what the operator around it does is no sequence of its own.
+    `above` are the operators around the rows. One that launches just what the operator around it does is no sequence
+    of its own.
     """
-    above = operator_above(tree)
     at = np.where(call >= 0, above[call], -1)
     work, around = np.arange(len(call)), at
     rows, operators = [], []

@@ -32,7 +32,7 @@ COLUMNS = (
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, the most calls first. Raises MissingData without operators that launch work."""
     found = launches(run)
-    above = operator_above(found.tree) if found.tree is not None else np.empty(0, dtype=np.int64)
+    above = operator_above(run) if found.tree is not None else np.empty(0, dtype=np.int64)
     rows = np.nonzero(found.call >= 0)[0]
     rows = rows[above[found.call[rows]] >= 0]
     if found.tree is None or not len(rows):
