@@ -16,7 +16,8 @@ from stepscope.analyses._communication import communicating_launches
 from stepscope.analyses._device import device_work
 from stepscope.analyses._group_config import group_config
 from stepscope.analyses._host import CALLS, OPERATIONS
-from stepscope.analyses._markers import passing, step_markers
+from stepscope.analyses._host_rows import host_rows, host_where
+from stepscope.analyses._markers import step_markers
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run, chain, stack
 from stepscope.core.schema import DataType
@@ -185,9 +186,9 @@ def _of_hosts(told: pl.DataFrame) -> pl.DataFrame:
 
 def _annotations(run: Run) -> pl.DataFrame:
     """Annotations `nccl:…`, `gloo:…` and the like in order of time, with `dtype` and `in_elements` of all inputs."""
-    names = passing(run.optional("host", "name")["name"], pl.col("name").str.contains(_BACKENDS))
-    wanted = pl.col("kind").is_in(OPERATIONS) & pl.col("name").is_in(names.implode())
-    found = run.where("host", wanted, *_ANNOTATION).sort("start", maintain_order=True)
+    host_rows(run)
+    found = host_where(run, OPERATIONS, pl.col("name").str.contains(_BACKENDS), *_ANNOTATION)
+    found = found.sort("start", maintain_order=True)
     if found.is_empty():
         return found.with_columns(in_elements=pl.lit(None, pl.Int64), dtype=pl.lit(None, pl.String))
     inputs = found.select("input_dims", "input_types").unique(maintain_order=True)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._host import CALLS, OPERATIONS, THREAD
-from stepscope.analyses._markers import passing
+from stepscope.analyses._host_rows import host_rows, host_where
 from stepscope.core.communication import COMMUNICATION_OPERATOR, COMPUTING_OPERATOR
 from stepscope.core.intervals import spans, union, within
 from stepscope.core.nesting import nest
@@ -32,11 +32,8 @@ def _communicating_launches(run: Run) -> pl.DataFrame:
     communicates = pl.col("name").str.contains(COMMUNICATION_OPERATOR) & ~pl.col("name").str.contains(
         COMPUTING_OPERATOR
     )
-    names = passing(run.optional("host", "name")["name"], communicates)
-    if names.is_empty():
-        return pl.DataFrame(schema=_SCHEMA)
-    is_named = pl.col("kind").is_in(OPERATIONS) & pl.col("name").is_in(names.implode())
-    operators = run.where("host", is_named, *THREAD, "start", "end")
+    host_rows(run)
+    operators = host_where(run, OPERATIONS, communicates, *THREAD, "start", "end")
     if operators.is_empty():
         return pl.DataFrame(schema=_SCHEMA)
     inside = _inside(run, operators)

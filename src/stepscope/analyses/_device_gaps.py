@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._device import device_work
+from stepscope.analyses._host_rows import host_where
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import data_waits, unrecorded
 from stepscope.analyses.device_time import device_time
@@ -137,7 +138,7 @@ def _host_parts(run: Run, gaps: pl.DataFrame, windows: Spans) -> dict[str, Ints]
     ranks, tracks = gaps["rank"].to_numpy(), gaps["track"].to_numpy()
     parts = {cause: np.zeros(len(windows), dtype=np.int64) for cause in ("data_wait", "collective", "sync")}
     waits = data_waits(run)
-    transfers = run.where("host", pl.col("name").str.starts_with("gloo:"), "rank", "start", "end")
+    transfers = host_where(run, None, pl.col("name").str.starts_with("gloo:"), "rank", "start", "end")
     blocking = _blocking_calls(run)
     for rank in np.unique(ranks).tolist():
         own = ranks == rank

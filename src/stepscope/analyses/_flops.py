@@ -17,6 +17,7 @@ from stepscope.analyses._attention_work import ATTENTION
 from stepscope.analyses._calls import Call, Unknown, Work, parsed
 from stepscope.analyses._convolution_work import CONVOLUTIONS, INPUTS_OF_CALLER, results_of_convolutions
 from stepscope.analyses._host import HostTree, host_tree
+from stepscope.analyses._host_rows import host_where
 from stepscope.analyses._light_work import COPIES, ELEMENTWISE, EMBEDDINGS, NORMALISATIONS, REDUCTIONS, SOFTMAX
 from stepscope.analyses._matrix_work import MATRIX_PRODUCTS
 from stepscope.core.errors import MissingData
@@ -107,10 +108,11 @@ def _operator_work(run: Run) -> pl.DataFrame:
 
 def _calls(run: Run, tree: HostTree) -> pl.DataFrame:
     """Operators with a formula whose shapes were recorded: row of the tree, rank, pid, index, name and texts."""
-    has_formula = (pl.col("kind") == "operator") & pl.col("name").is_in(list(_OPERATORS))
-    texts = run.where("host", has_formula, *_TEXTS)
+    has_formula = pl.col("name").is_in(list(_OPERATORS))
+    texts = host_where(run, ("operator",), has_formula, *_TEXTS)
     found = tree.frame.select("rank", "pid", "index", "name", "host_row", "kind").with_row_index("row")
-    calls = found.filter(has_formula).sort("host_row").drop("host_row", "kind").hstack(texts)
+    found = found.filter(tree.passing(has_formula)).filter(pl.col("kind") == "operator")
+    calls = found.sort("host_row").drop("host_row", "kind").hstack(texts)
     calls = _with_inputs_of_caller(calls, tree)
     arguments = pl.when(pl.col("name").is_in(list(_NEED_ARGUMENTS))).then("concrete_inputs")
     return calls.with_columns(concrete_inputs=arguments).filter(pl.col("input_dims").is_not_null())

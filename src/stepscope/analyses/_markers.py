@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._host import OPERATIONS, THREAD, step_number
+from stepscope.analyses._host_rows import host_where
 from stepscope.core.intervals import Spans, spans, subtract
 from stepscope.core.run import Run
 
@@ -13,8 +14,6 @@ __all__ = [
     "is_backward",
     "is_loader",
     "is_optimizer",
-    "named",
-    "passing",
     "step_markers",
     "unrecorded",
 ]
@@ -40,16 +39,6 @@ def is_backward() -> pl.Expr:
     return pl.col("name").str.contains(
         r"^autograd::engine::evaluate_function|^torch::autograd::AccumulateGrad$|^\w*Backward\d*$"
     )
-
-
-def passing(names: pl.Series, test: pl.Expr) -> pl.Series:
-    """The distinct names that pass a test of a column `name`: a regular expression costs far more than to find them."""
-    return names.unique().to_frame("name").filter(test).to_series()
-
-
-def named(names: pl.Series, test: pl.Expr) -> pl.Series:
-    """Which names pass a test of a column `name`, asked once per distinct name."""
-    return names.is_in(passing(names, test).implode())
 
 
 def step_markers(run: Run) -> pl.DataFrame:
@@ -102,9 +91,8 @@ def _data_waits(run: Run) -> pl.DataFrame:
 
 
 def _operations(run: Run, named: pl.Expr) -> pl.DataFrame:
-    return run.where("host", pl.col("kind").is_in(OPERATIONS) & named, *_COLUMNS)
+    return host_where(run, OPERATIONS, named, *_COLUMNS)
 
 
 def _frames(run: Run, pattern: str) -> pl.DataFrame:
-    test = (pl.col("kind") == "python") & pl.col("name").str.contains(pattern)
-    return run.where("host", test, *THREAD, "start", "end")
+    return host_where(run, ("python",), pl.col("name").str.contains(pattern), *THREAD, "start", "end")

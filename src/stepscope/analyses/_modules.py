@@ -18,6 +18,7 @@ import polars as pl
 
 from stepscope.analyses._autograd import backward_functions
 from stepscope.analyses._host import OPERATIONS, THREAD, HostTree, host_tree
+from stepscope.analyses._host_rows import host_where
 from stepscope.analyses._module_tree import Nodes, node_tree
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import Nesting, innermost, nest
@@ -116,8 +117,8 @@ def _calls(run: Run) -> pl.DataFrame:
 
 def _annotated(run: Run) -> pl.DataFrame:
     """Calls that Lightning's profiler has annotated; the instance is a path of attributes."""
-    named = pl.col("kind").is_in(OPERATIONS) & pl.col("name").str.starts_with("[pl][module]")
-    calls = run.where("host", named, *THREAD, "index", "name", "start", "end").sort("rank", "pid", "index")
+    named = pl.col("name").str.starts_with("[pl][module]")
+    calls = host_where(run, OPERATIONS, named, *THREAD, "index", "name", "start", "end").sort("rank", "pid", "index")
     parts = {
         "class": pl.col("name").str.extract(_ANNOTATION, 1),
         "instance": pl.col("name").str.extract(_ANNOTATION, 2),

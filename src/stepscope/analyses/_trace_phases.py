@@ -17,7 +17,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._host import OPERATIONS, THREAD, is_operator_name
-from stepscope.analyses._markers import backward_calls, data_waits, is_backward, is_optimizer, named, step_markers
+from stepscope.analyses._host_rows import host_rows
+from stepscope.analyses._markers import backward_calls, data_waits, is_backward, is_optimizer, step_markers
 from stepscope.core.intervals import Spans, clip, near, spans, subtract, union
 from stepscope.core.run import Run
 
@@ -84,15 +85,15 @@ def _of_thread(run: Run, steps: pl.DataFrame) -> Iterator[TracedStep]:
 def _marks(run: Run, rank: int, pid: str, thread: str) -> _Thread:
     process = (pl.col("rank") == rank) & (pl.col("pid") == pid)
     here = process & (pl.col("thread") == thread)
-    host = run.optional("host", *THREAD, "name", "kind", "start", "end")
-    operations = host.select(process & pl.col("kind").is_in(OPERATIONS)).to_series()
-    times, names = host.select("start", "end"), host["name"]
-    backward = operations & named(names, is_backward())
-    own = operations & host.select(here).to_series()
-    forward = own & (host["kind"] == "operator") & named(names, is_operator_name()) & ~backward
+    host, rows = run.optional("host", *THREAD, "start", "end"), host_rows(run)
+    operations = host.select(process).to_series().to_numpy() & rows.of_kind(*OPERATIONS)
+    times = host.select("start", "end")
+    backward = operations & rows.named(is_backward())
+    own = operations & host.select(here).to_series().to_numpy()
+    forward = own & rows.of_kind("operator") & rows.named(is_operator_name()) & ~backward
     return _Thread(
         waits=union(spans(data_waits(run).filter(here))),
-        optimizer=union(spans(times.filter(own & named(names, is_optimizer())))),
+        optimizer=union(spans(times.filter(own & rows.named(is_optimizer())))),
         backward=union(np.concatenate((spans(times.filter(backward)), spans(backward_calls(run).filter(here))))),
         operator_starts=np.sort(times["start"].filter(forward).to_numpy()),
     )

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._device import device_work
+from stepscope.analyses._host_rows import host_where
 from stepscope.analyses._markers import unrecorded
 from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, shaped
 from stepscope.core.errors import MissingData
@@ -46,7 +47,7 @@ def compute(run: Run) -> pl.DataFrame:
     work = device_work(run, "blocks_per_sm", "occupancy")
     if not (work["kind"] == "kernel").any():
         raise MissingData("kernels", how=RECORD_TRACE_ON_GPU)
-    windows = run.where("host", pl.col("name").str.contains(_WINDOW), "rank", "start", "end")
+    windows = host_where(run, None, pl.col("name").str.contains(_WINDOW), "rank", "start", "end")
     rows = [pl.DataFrame(schema=polars_schema(COLUMNS))]
     for part in work.partition_by("rank", "device"):
         kernels = part.filter(pl.col("kind") == "kernel")

@@ -20,7 +20,8 @@ import polars as pl
 from stepscope.analyses._adjusted import adjusted_steps
 from stepscope.analyses._device import ACCELERATOR, ACCELERATOR_COPY, WORK
 from stepscope.analyses._host import CALLS, OPERATIONS
-from stepscope.analyses._markers import data_waits, is_loader, named
+from stepscope.analyses._host_rows import host_rows
+from stepscope.analyses._markers import data_waits, is_loader
 from stepscope.analyses._tables import RANK, by_rank, shaped
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Analysis, Run
@@ -65,13 +66,14 @@ def _of_rank(run: Run, rank: int, steps: pl.DataFrame) -> pl.DataFrame:
 
 def _causes(run: Run, rank: int) -> dict[str, Spans]:
     of_rank = pl.col("rank") == rank
-    columns = ("rank", "kind", "start", "end", "external_id")
-    host = run.optional("host", *columns, "name").filter(of_rank)
-    device = _device(run, *columns, "correlation").filter(of_rank)
-    left_out = named(host["name"], pl.col("name").str.starts_with("ProfilerStep#") | is_loader())
-    operations = host["kind"].is_in(OPERATIONS) & ~left_out
-    communicates = operations & named(host["name"], pl.col("name").str.contains(COMMUNICATION))
-    linked = _linked(device, host["external_id"].filter(communicates))
+    columns = ("rank", "start", "end", "external_id")
+    host, rows = run.optional("host", *columns), host_rows(run)
+    device = _device(run, *columns, "kind", "correlation").filter(of_rank)
+    own = (host["rank"] == rank).to_numpy()
+    counts = ~(pl.col("name").str.starts_with("ProfilerStep#") | is_loader())
+    operations = own & rows.of_kind(*OPERATIONS) & rows.named(counts)
+    communicates = operations & rows.named(pl.col("name").str.contains(COMMUNICATION))
+    linked = _linked(device, host["external_id"].filter(pl.Series(communicates)))
     host_times = host.select("start", "end")
     kinds, device_times = device["kind"], device.select("start", "end")
     return {
@@ -79,7 +81,7 @@ def _causes(run: Run, rank: int) -> dict[str, Spans]:
         "memcpy": spans(device_times.filter(kinds == "memcpy")),
         "memset": spans(device_times.filter(kinds == "memset")),
         "communication": spans(pl.concat([host_times.filter(communicates), device_times.filter(linked)])),
-        "runtime": spans(host_times.filter(host["kind"].is_in(CALLS))),
+        "runtime": spans(host_times.filter(own & rows.of_kind(*CALLS))),
         "dataloader": spans(data_waits(run).filter(of_rank)),
         "cpu_exec": spans(host_times.filter(operations & ~communicates)),
     }

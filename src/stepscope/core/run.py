@@ -62,6 +62,10 @@ class Run:
             return self.tables.where(name, test, columns)
         return self.optional(name).filter(test).select(columns)
 
+    def holds(self, name: str, *columns: str) -> bool:
+        """Whether the named columns of a table are in memory, so that reading them costs nothing."""
+        return not isinstance(self.tables, LazyTables) or self.tables.holds(name, columns)
+
     def rows(self, name: str) -> int:
         """The number of rows of a table of `core.schema`, without reading it."""
         if name not in TABLES:

@@ -42,6 +42,10 @@ class LazyTables(Mapping[str, pl.DataFrame]):
         """The number of rows of a table, without reading any of it."""
         return self.rows.get(name, 0)
 
+    def holds(self, name: str, columns: Sequence[str]) -> bool:
+        """Whether the named columns of a table were read, or have no rows."""
+        return not self.height(name) or all(column in self.loaded.get(name, ()) for column in columns)
+
     def select(self, name: str, columns: Sequence[str]) -> pl.DataFrame:
         """Some columns of a table, in the order given. Raises KeyError for a column that no table of `name` has."""
         unknown = set(columns) - {column.name for column in TABLES[name]}
@@ -58,6 +62,6 @@ class LazyTables(Mapping[str, pl.DataFrame]):
     def where(self, name: str, test: pl.Expr, columns: Sequence[str]) -> pl.DataFrame:
         """As `select`, of the rows that pass a test; what is not loaded yet is read for these rows only."""
         needed = list(dict.fromkeys((*columns, *test.meta.root_names())))
-        if not self.height(name) or all(column in self.loaded.get(name, ()) for column in needed):
+        if self.holds(name, needed):
             return self.select(name, needed).filter(test).select(columns)
         return self.source.read(name, columns, test)
