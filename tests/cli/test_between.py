@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from stepscope.analyses.memory_operators import memory_operators
 from stepscope.analyses.operators import operators
+from stepscope.cli import show
 from stepscope.cli._between import between
 from stepscope.cli.main import COMMANDS
 from stepscope.core.errors import BadInput
@@ -67,3 +68,17 @@ def test_on_the_command_line(corpus: Path) -> None:
     names = {row["name"] for row in json.loads(done.output)["rows"]}
     assert "aten::addmm" in names
     assert "aten::nll_loss_backward" not in names
+
+
+@pytest.mark.parametrize(("columns", "times"), [("step,data_wait", 0), ("step,start", 1)])
+def test_when_the_run_began_is_read_for_tables_with_moments_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, times: int
+) -> None:
+    asked: list[Run] = []
+    monkeypatch.setattr(show, "began", asked.append)
+    trace = tmp_path / "trace.json"
+    event = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 1, "tid": 1, "ts": 0, "dur": 9}
+    trace.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [event]}))
+    done = CliRunner().invoke(COMMANDS, ["show", "steps", str(trace), "--columns", columns])
+    assert done.exit_code == 0, done.output
+    assert len(asked) == times

@@ -120,7 +120,7 @@ def COMMAND(
     frame = selected.of(whole)
     limit = rows if rows is not None else _ROWS if form in _READ else 0
     told = frame.head(limit) if limit else frame
-    start = began(run) if form in _READ else None
+    start = _start(run, selected.columns, form)
     if form == "table":
         from stepscope.render.frames import columns_by_use
 
@@ -146,6 +146,15 @@ def _computed(run: Run, span: tuple[str, str] | None, compute: Callable[[Run], p
             raise
         lacking = f"{missing.what} between {span[0]} and {span[1]}"  # it may be elsewhere in the run
         raise MissingData(lacking, how="widen the range, or leave --between out") from None
+
+
+def _start(run: Run, columns: tuple[Column, ...], form: str) -> int | None:
+    """When the run began, where the table is for reading and holds moments: times of all events are read for it."""
+    if form not in _READ:
+        return None
+    from stepscope.render.frames import moments
+
+    return began(run) if moments(columns) else None
 
 
 def _say_what_is_lost(run: Run, paths: tuple[str, ...]) -> None:

@@ -9,11 +9,16 @@ from stepscope.core.report import Table
 from stepscope.core.schema import Column, Unit
 from stepscope.render.format import plain, quantity
 
-__all__ = ["columns_by_use", "frame_csv", "frame_table"]
+__all__ = ["columns_by_use", "frame_csv", "frame_table", "moments"]
 
 _MOMENTS = frozenset(("start", "end", "time", "first_start", "last_end"))  # columns that hold times of day, not lengths
 _UNITS = frozenset(get_args(Unit))
 _OF_MODULES = frozenset(("module", "pass"))  # columns of tables whose `module` is a path of instances
+
+
+def moments(columns: Iterable[Column]) -> list[str]:
+    """The columns that hold times of day, not lengths."""
+    return [column.name for column in columns if column.name in _MOMENTS and column.unit == "ns"]
 
 
 def frame_table(
@@ -32,18 +37,18 @@ def frame_table(
     ones first, the last ones may be left out where room is short.
     """
     described, frame = _with_units([column for column in columns if column.name in frame.columns], frame)
-    moments = [column.name for column in described if column.name in _MOMENTS and column.unit == "ns"]
-    firsts = [first for name in moments if isinstance(first := frame[name].min(), int)]
+    of_day = moments(described)
+    firsts = [first for name in of_day if isinstance(first := frame[name].min(), int)]
     since = "since first"
     if firsts:
         earliest = began if began is not None and began <= min(firsts) else min(firsts)
         since = "since start" if earliest == began else since
-        frame = frame.with_columns(pl.col(moments) - earliest)
+        frame = frame.with_columns(pl.col(of_day) - earliest)
     frame = frame.with_columns(_joined(frame, ", "))
     if tree and {column.name for column in described} >= _OF_MODULES:
         frame = frame.with_columns(pl.Series("module", _branches(frame["module"].to_list()), dtype=pl.String))
     headings: tuple[tuple[str, Unit | None], ...] = tuple(
-        (f"{column.name}, {since}" if column.name in moments else column.name, column.unit) for column in described
+        (f"{column.name}, {since}" if column.name in of_day else column.name, column.unit) for column in described
     )
     names = [column.name for column in described]
     positions = tuple(names.index(name) for name in order if name in names)
