@@ -93,13 +93,12 @@ def _modules(run: Run, tree: HostTree, asked: Stretches) -> pl.Series:
 
 def _user_sites(frames: _Frames, rows: Ints) -> pl.DataFrame:
     """File, line and function of the innermost frame of the user's code at some frames or around them."""
-    distinct = frames.name.unique()
-    files = distinct.str.extract(_FRAME, 1)
-    own = distinct.filter(pl.Series([file is not None and not is_library(file) for file in files], dtype=pl.Boolean))
-    passes = frames.name.is_in(own.implode()).fill_null(False).to_numpy()
-    names = at_rows(frames.name, outwards(frames.nesting.parent, rows, passes))
-    parts = (names.str.extract(_FRAME, group) for group in (1, 2, 3))
-    return pl.DataFrame(dict(zip(("file", "line", "function"), parts, strict=True))).cast({"line": pl.Int64})
+    parts = {part: pl.col("name").str.extract(_FRAME, group) for group, part in enumerate(_SITE, 1)}
+    sites = frames.name.unique().to_frame("name").with_columns(**parts).drop_nulls("file").cast({"line": pl.Int64})
+    own = sites.filter(pl.Series([not is_library(file) for file in sites["file"]], dtype=pl.Boolean))
+    passes = frames.name.is_in(own["name"].implode()).fill_null(False).to_numpy()
+    names = at_rows(frames.name, outwards(frames.nesting.parent, rows, passes)).to_frame("name")
+    return names.join(own, on="name", how="left", maintain_order="left").drop("name")
 
 
 def _recorded_sites(run: Run, tree: HostTree, rows: Ints) -> pl.DataFrame:
