@@ -210,7 +210,7 @@ def test_a_look_at_an_endless_step_is_cut_inside_the_forward(run_job: RunJob) ->
 
 def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(run_job: RunJob) -> None:
     script = """
-    window = window(SCHEDULE, trace_seconds=2)
+    window = window(SCHEDULE, trace_seconds=2, trace_events=10_000_000)
     def longer(step):
         if step == 5:
             begin = time.monotonic()
