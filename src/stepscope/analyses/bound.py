@@ -130,4 +130,5 @@ def _input(run: Run, row: DeviceIdle) -> float:
     return int(table["data_wait"].sum()) / int(table["duration"].sum()) * row.wait_exposed
 
 
-ANALYSIS = bound = Analysis(compute=compute, columns=COLUMNS)
+LEADING = ("limit", "step", "input", "host", "device", "communication", "memory")
+ANALYSIS = bound = Analysis(compute=compute, columns=COLUMNS, leading=LEADING)
