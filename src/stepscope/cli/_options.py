@@ -34,6 +34,7 @@ class RunOptions:
     extras: str | None = None
     activities: str | None = None
     lines: str | None = None
+    loader: str = "on"
 
 
 def recording(options: RunOptions) -> dict[str, object]:
@@ -49,6 +50,7 @@ def recording(options: RunOptions) -> dict[str, object]:
         "with": extras or [],
         "activities": activities,
         "lines_hz": _lines(options.lines),
+        "loader": options.loader == "on",
         "trace_seconds": _TRACE_SECONDS,
         "trace_events": _TRACE_EVENTS,
     }

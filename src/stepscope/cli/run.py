@@ -73,6 +73,10 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--activities", metavar="WHAT,…", help="What a trace watches: cpu,cuda [default: all there is].")
 @click.option("--lines", metavar="HZ|none", help="Samples a second of the running line of code [default: 50].")
 @click.option(
+    "--loader", type=click.Choice(["on", "off"]), default="on",
+    help="Spans of the input pipeline, in the workers too [default: on].",
+)  # fmt: skip
+@click.option(
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
     help="Lines about the pace on stderr [default: auto, on a terminal only].",
 )  # fmt: skip

@@ -9,7 +9,17 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["distributed", "loader", "optimizer", "process", "torch_settings"]
+__all__ = [
+    "class_place",
+    "distributed",
+    "function_place",
+    "loader",
+    "name_of",
+    "optimizer",
+    "plain_function",
+    "process",
+    "torch_settings",
+]
 
 _OPTIMIZER_OPTIONS = ("foreach", "fused", "capturable", "differentiable", "amsgrad", "maximize")
 _WRAPPERS = 8  # Subset of Subset of ...: enough for any script, and a bound for a cycle
@@ -22,13 +32,13 @@ def loader(identifier: int, source: Any) -> dict[str, Any]:
         dataset = dataset.dataset
     collate = _either(source, "collate_fn")
     sampler = getattr(source, "sampler", None)
-    dataset_file, dataset_line = _class_place(type(dataset))
-    collate_file, collate_line = _function_place(collate)
+    dataset_file, dataset_line = class_place(type(dataset))
+    collate_file, collate_line = function_place(collate)
     return {
         "kind": "loader",
         "id": identifier,
-        "class": _name(type(source)),
-        "dataset": _name(type(dataset)),
+        "class": name_of(type(source)),
+        "dataset": name_of(type(dataset)),
         "dataset_file": dataset_file,
         "dataset_line": dataset_line,
         "batch_size": batch_size(source),
@@ -36,7 +46,7 @@ def loader(identifier: int, source: Any) -> dict[str, Any]:
         "pin_memory": _either(source, "pin_memory"),
         "prefetch_factor": _either(source, "prefetch_factor"),
         "persistent_workers": _either(source, "persistent_workers"),
-        "collate": _name(_plain_function(collate)) if collate is not None else None,
+        "collate": name_of(plain_function(collate)) if collate is not None else None,
         "collate_file": collate_file,
         "collate_line": collate_line,
         "shuffle": {"RandomSampler": True, "SequentialSampler": False}.get(type(sampler).__name__),
@@ -139,13 +149,14 @@ def _start_method(source: Any) -> str | None:
     return method() if method is not None else None
 
 
-def _name(thing: Any) -> str:
+def name_of(thing: Any) -> str:
+    """Module and qualified name of a class or a function, or of the class of another thing."""
     module = getattr(thing, "__module__", None)
     name = getattr(thing, "__qualname__", None) or type(thing).__qualname__
     return f"{module}.{name}" if module else name
 
 
-def _plain_function(function: Any) -> Any:
+def plain_function(function: Any) -> Any:
     """What does the work: below partial, bound method and wrapper; the class of a callable object."""
     for _ in range(_WRAPPERS):
         inner = (
@@ -161,17 +172,18 @@ def _plain_function(function: Any) -> Any:
     return type(function).__call__ if hasattr(type(function).__call__, "__code__") else type(function)
 
 
-def _function_place(function: Any) -> tuple[str | None, int | None]:
-    code = getattr(_plain_function(function), "__code__", None)
+def function_place(function: Any) -> tuple[str | None, int | None]:
+    """File and line of a function, below what wraps it; None for one that is not of Python."""
+    code = getattr(plain_function(function), "__code__", None)
     return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
 
 
-def _class_place(kind: type) -> tuple[str | None, int | None]:
+def class_place(kind: type) -> tuple[str | None, int | None]:
     """Where a dataset makes its samples: the method's definition, found without reading any source."""
     for name in ("__getitems__", "__getitem__", "__iter__", "__init__"):
         for owner in kind.__mro__:
             if name in owner.__dict__ and not _abstract(owner):
-                place = _function_place(owner.__dict__[name])
+                place = function_place(owner.__dict__[name])
                 if place[0] is not None:
                     return place
     return None, None

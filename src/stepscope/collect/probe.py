@@ -100,7 +100,7 @@ class _Probe:
         from .registry import Registry
         from .session import Session
 
-        self._hooks = hooks
+        self._hooks, self._run_dir = hooks, run_dir
         self._clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _grad_enabled(), _nowhere)
         session = Session(self._clock, run_dir)
         self._registry = Registry(session.learn)
@@ -115,6 +115,11 @@ class _Probe:
         iterator, loader = module._BaseDataLoaderIter, module.DataLoader
         iterator.__next__ = self._hooks.next_hook(self._clock, iterator.__next__)
         loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
+        if _options().get("loader") is False:
+            return
+        from .loading.hooks import install
+
+        install(module, self._run_dir, lambda source: self._registry.use_of(source).id)
 
     def stateful_loader(self, module: Any) -> None:
         loader = module.StatefulDataLoader
@@ -139,6 +144,14 @@ class _Probe:
 def _grad_enabled() -> Callable[[], bool]:
     core = sys.modules.get("torch._C")
     return getattr(core, "is_grad_enabled", None) or (lambda: True)
+
+
+def _options() -> dict[str, Any]:
+    """What the launcher was asked to record."""
+    import json
+
+    options: dict[str, Any] = json.loads(os.environ.get("STEPSCOPE_OPTIONS") or "{}")
+    return options
 
 
 def _nowhere(record: bytes) -> None:

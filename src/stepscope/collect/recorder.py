@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .mapped import MappedFile
 
-__all__ = ["HEADER_SIZE", "NOTES_SIZE", "BinaryFile", "Recorder", "append_line", "leave_note"]
+__all__ = ["HEADER_SIZE", "NOTES_SIZE", "BinaryFile", "Recorder", "append_line", "both_clocks", "leave_note"]
 
 HEADER_SIZE = 64
 """Bytes before the first record of a binary file."""
@@ -86,7 +86,7 @@ class Recorder:
     def __init__(self, directory: str) -> None:
         os.makedirs(directory, exist_ok=True)
         self.directory = directory
-        self.epoch_ns, self.monotonic_ns = _both_clocks()
+        self.epoch_ns, self.monotonic_ns = both_clocks()
         self.noted = 0
         self._closed = False
         self._binaries: list[BinaryFile | MappedFile] = []
@@ -155,7 +155,7 @@ class Recorder:
                 os.close(descriptor)
 
 
-def _both_clocks() -> tuple[int, int]:
+def both_clocks() -> tuple[int, int]:
     """Wall clock and monotonic clock of one moment: the tightest of a few readings."""
     readings = []
     for _ in range(3):

@@ -24,6 +24,7 @@ from stepscope.importers.run_dir.launcher import (
     add_system,
     check_format,
 )
+from stepscope.importers.run_dir.loading import note_strangers
 from stepscope.importers.run_dir.process import add_process, find_processes, has_steps
 from stepscope.importers.run_dir.tables import step_damage
 
@@ -59,6 +60,7 @@ def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
     add_launcher(path, run, end, sink)
     add_system(path, processes, note, sink)
     add_not_recorded(path, processes, end, note, sink)
+    note_strangers(path, {process.pid for process in processes}, note)
     damaged = [f"{process.folder}/{why}" for process in processes if (why := step_damage(process.folder))]
     for place in damaged:
         sink.row("meta", source=str(path), key="damaged", value=place)

@@ -8,6 +8,7 @@ from stepscope.core.places import AnyPath, is_folder
 from stepscope.core.trace import Sink
 from stepscope.importers import append
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
+from stepscope.importers.run_dir.loading import add_loading
 from stepscope.importers.run_dir.tables import add_stacks, add_steps
 
 __all__ = ["Process", "add_process", "find_processes", "has_steps"]
@@ -67,6 +68,7 @@ def add_process(process: Process, sink: Sink) -> None:
     _add_meta(process, facts, sink)
     add_steps(process.folder, process.rank, process.pid, note, sink)
     add_stacks(process.folder, process.rank, process.pid, note, sink)
+    add_loading(process.folder.parent, process.rank, process.pid, word(process.about.get("host")), note, sink)
     described = _add_windows(process, note, sink)
     if not described:
         _add_devices(process, last.get("torch", {}), sink)

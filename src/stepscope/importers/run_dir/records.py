@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stepscope.core.places import AnyPath
 from stepscope.importers.run_dir.json_files import Note
 
-__all__ = ["DEVICE_STEP", "LINE", "STEP", "Kind", "Records", "read_records"]
+__all__ = ["DEVICE_STEP", "LINE", "LOADING", "STEP", "Kind", "Records", "read_records"]
 
 _HEADER = struct.Struct("<16sIIqqq")  # magic, header size, record size, two clocks, number of records
 
@@ -52,6 +52,21 @@ LINE = Kind(
     ),
 )
 """lines.bin: samples of the running line."""
+
+LOADING = Kind(
+    b"STEPSCOPE-LOADS1",
+    np.dtype([
+        *((name, "<i8") for name in ("start", "wall", "cpu", "sample")),
+        ("batch", "<i4"),
+        ("name", "<u4"),
+        ("count", "<u4"),
+        *((name, "<u2") for name in ("weight", "iterator", "epoch")),
+        ("flags", "u1"),
+        ("stage", "u1"),
+    ]),
+    "stage",
+)  # fmt: skip
+"""Spans of the input pipeline; the stage is written last, so a record with one is whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from stepscope.core.trace import Sink
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.records import DEVICE_STEP, LINE, STEP, Records, read_records
 
-__all__ = ["add_stacks", "add_steps", "step_damage"]
+__all__ = ["add_stacks", "add_steps", "observed", "series", "step_damage"]
 
 TAGS = (
     (1, "traced"),
@@ -47,16 +47,16 @@ def add_steps(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> i
     columns: dict[str, Sequence[object] | pl.Series] = {
         "rank": [rank] * len(rows),
         "pid": [pid] * len(rows),
-        "step": _series(rows["step"]),
-        "start": _series(rows["start"] + records.to_epoch),
-        "end": _series(rows["end"] + records.to_epoch),
-        "data_wait": _observed(rows["data_wait"]),
-        **{part: _series(rows[part]) for part in _PARTS},
-        "other": _series(other),
-        "evaluation_wait": _observed(rows["evaluation_wait"]),
-        "gc": _observed(rows["gc"]),
-        "samples": _observed(rows["samples"]),
-        "micro_batches": _series(rows["micro_batches"]),
+        "step": series(rows["step"]),
+        "start": series(rows["start"] + records.to_epoch),
+        "end": series(rows["end"] + records.to_epoch),
+        "data_wait": observed(rows["data_wait"]),
+        **{part: series(rows[part]) for part in _PARTS},
+        "other": series(other),
+        "evaluation_wait": observed(rows["evaluation_wait"]),
+        "gc": observed(rows["gc"]),
+        "samples": observed(rows["samples"]),
+        "micro_batches": series(rows["micro_batches"]),
         "device_duration": _device_durations(folder, rows["step"].tolist(), note),
         "clock": ["host-backward" if value & _ENDED_BY_BACKWARD else "host" for value in flags.tolist()],
         "tags": [[name for bit, name in TAGS if value & bit] for value in flags.tolist()],
@@ -89,10 +89,10 @@ def add_stacks(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> 
         {
             "rank": [rank] * len(rows),
             "pid": [pid] * len(rows),
-            "time": _series(rows["time"] + records.to_epoch),
-            "step": _series(rows["step"]),
+            "time": series(rows["time"] + records.to_epoch),
+            "step": series(rows["step"]),
             "phase": [PHASES[phase] if phase < len(PHASES) else "other" for phase in rows["phase"].tolist()],
-            "weight": _series(rows["weight"]),
+            "weight": series(rows["weight"]),
             "collector": [bool(flags & _COLLECTOR) for flags in rows["flags"].tolist()],
             **{name: [frame[name] for frame in found] for name in _NO_FRAME},
         },
@@ -144,13 +144,15 @@ def _place(frame: object) -> str | None:
     return word(f"{file}:{line} {function}")
 
 
-def _series(values: npt.NDArray[np.int64]) -> pl.Series:
+def series(values: npt.NDArray[np.int64]) -> pl.Series:
+    """A field of records as a column of int64."""
     return pl.Series(np.ascontiguousarray(values, dtype=np.int64))
 
 
-def _observed(values: npt.NDArray[np.int64]) -> pl.Series:
-    """Negative values mean "not observed"."""
-    return pl.Series([None if value < 0 else value for value in values.tolist()], dtype=pl.Int64)
+def observed(values: npt.NDArray[np.int64]) -> pl.Series:
+    """As `series`; negative values mean "not observed"."""
+    column = series(values)
+    return column.set(column < 0, None)
 
 
 def _device_durations(folder: AnyPath, steps: Sequence[int], note: Note) -> list[int | None]:

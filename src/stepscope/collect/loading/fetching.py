@@ -1,0 +1,266 @@
+"""Times of one batch: its fetch, its samples and its collation, in a worker or in the main process.
+
+Each clock costs as much as the rest of a span, so a batch is recorded only as often as that stays cheap, and its
+samples only in some of the recorded batches; a span says how many it stands for. Nothing of the user's is changed: in
+a recorded batch the fetcher, which is torch's own, is given another dataset to ask, which asks the user's.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+import time
+
+from .. import facts
+from .spans import COLLATE, FETCH, SAMPLE
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .spans import SpanFile
+
+__all__ = ["SHARE", "Lane", "cpu_ns", "fetch_hook", "without_our_frames"]
+
+SHARE = 0.004
+"""Part of a batch's CPU time that its spans may cost, and its samples again: less than 1 % in all."""
+
+BATCH_COST_NS = 14_000
+"""CPU time of all spans of a batch, in its worker and in the main process (bench/loader_overhead.py)."""
+
+SAMPLE_COST_NS = 1_800
+"""CPU time of the span of one sample: two clocks, one record."""
+
+FAILED = 1  # flag: the fetch raised, or the iterable ended in it
+_LONGEST = 0xFFFF
+_OURS = os.path.dirname(os.path.abspath(__file__))
+
+_now = time.monotonic_ns
+cpu_ns: Callable[[], int] = getattr(time, "thread_time_ns", lambda: -1)
+"""CPU time of the calling thread in ns."""
+
+
+class Lane:
+    """One iterator in one process: which batch it is at, and what of it is recorded.
+
+    `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did,
+    0 unless recorded; `stood_for` is the weight it had.
+    """
+
+    __slots__ = (
+        "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "count", "detail_due", "detail_last", "due",
+        "ended", "epoch", "iterator", "last", "live", "names", "seen", "spans", "stood_for", "stride",
+    )  # fmt: skip
+
+    def __init__(self, spans: SpanFile, iterator: int) -> None:
+        self.spans, self.iterator = spans, iterator
+        self.epoch = self.seen = self.due = self.detail_due = self.count = self.ended = 0
+        self.stride = self.stood_for = 1
+        self.batch = self.last = self.detail_last = -1
+        self.live = False
+        self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
+        self.names: dict[int, int] = {}
+
+    def enter(self, batch: int) -> bool:
+        """Another batch begins; is it recorded?"""
+        self.batch = batch
+        self.seen += 1
+        self.live = self.seen > self.due
+        return self.live
+
+    def fetching(self) -> bool:
+        """The fetch of the batch begins; is it recorded?"""
+        return self.live
+
+    def weight(self) -> int:
+        """How many batches this recorded one stands for."""
+        return min(self.seen - 1 - self.last, _LONGEST)
+
+    def next_due(self, cost: int, cpu: int) -> None:
+        """Settle when the next batch is recorded: this one used `cpu` ns, recording one costs `cost`."""
+        self.last = self.seen - 1
+        stride = 1 + int(cost / (SHARE * max(1, cpu)))
+        self.stride = min(max(stride, self.spans.thinning()), _LONGEST)
+        self.due = self.last + self.stride
+        self.live = False
+
+    def sample(self, index: Any, name: int, count: int = 1) -> None:
+        """A sample has just been made; the one before ended when it began."""
+        end, cpu = _now(), cpu_ns()
+        number = index if type(index) is int and -1 < index < 1 << 63 else -1
+        self.count += count
+        self.spans.write(
+            SAMPLE, self.begin, end - self.begin, cpu - self.begin_cpu, self.batch, self.iterator, self.epoch,
+            min(self.seen - 1 - self.detail_last, _LONGEST), number, name, count,
+        )  # fmt: skip
+        self.begin, self.begin_cpu = end, cpu
+
+    def name(self, thing: Any, name: str, place: Callable[[Any], tuple[str | None, int | None]]) -> int:
+        """The number of a name in the side table."""
+        number = self.names.get(id(thing))
+        if number is None:
+            file, line = place(thing)
+            number = self.names[id(thing)] = self.spans.name((name, file, line), name, file, line)
+        return number
+
+
+def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`original`, the `fetch` of one of torch's fetchers: timed where the fetcher has a lane as `_stepscope_lane`."""
+
+    def fetch(self: Any, possibly_batched_index: Any) -> Any:
+        lane = self.__dict__.get("_stepscope_lane")
+        if lane is None or not lane.fetching():
+            return original(self, possibly_batched_index)
+        restore = _prepare(self, lane, possibly_batched_index)
+        start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
+        try:
+            data = original(self, possibly_batched_index)
+        except BaseException as error:
+            restore()
+            _close(lane, self, possibly_batched_index, start, cpu, FAILED)
+            without_our_frames(error)
+            raise
+        restore()
+        _close(lane, self, possibly_batched_index, start, cpu, 0)
+        return data
+
+    fetch.__name__, fetch.__qualname__, fetch.__doc__ = "fetch", original.__qualname__, original.__doc__
+    fetch.__module__, fetch.__wrapped__ = original.__module__, original  # type: ignore[attr-defined]
+    return fetch
+
+
+def _prepare(fetcher: Any, lane: Lane, index: Any) -> Callable[[], None]:
+    """Have the collation timed, and the samples if they are due; returns what makes it undone."""
+    held = {"collate_fn": fetcher.collate_fn}
+    lane.collate_start = lane.count = 0
+    try:
+        fetcher.collate_fn = _timed_collate(lane, fetcher.collate_fn)
+        if lane.seen > lane.detail_due:
+            name = "dataset_iter" if "dataset_iter" in fetcher.__dict__ else "dataset"
+            held[name] = getattr(fetcher, name)
+            setattr(fetcher, name, _watched(lane, fetcher))
+    except Exception:
+        lane.detail_due = sys.maxsize  # a dataset that cannot be stood for: its batches are timed as a whole
+        fetcher.__dict__.update(held)
+
+    return lambda: fetcher.__dict__.update(held)
+
+
+def _timed_collate(lane: Lane, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def collate_fn(data: Any) -> Any:
+        lane.collate_start, lane.collate_cpu = _now(), cpu_ns()
+        return collate(data)
+
+    return collate_fn
+
+
+def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: int) -> None:
+    """Write the spans of a fetch that has ended, and settle when the next is due. Never raises."""
+    end, cpu_end = _now(), cpu_ns()
+    try:
+        size = len(index) if hasattr(index, "__len__") else 1
+        weight, write = lane.weight(), lane.spans.write
+        lane.ended, lane.stood_for = end, weight
+        at = (lane.batch, lane.iterator, lane.epoch, weight)
+        if lane.collate_start:
+            collate = facts.plain_function(fetcher.collate_fn)
+            name = lane.name(collate, facts.name_of(collate), facts.function_place)
+            write(COLLATE, lane.collate_start, end - lane.collate_start, cpu_end - lane.collate_cpu, *at, -1, name,
+                  size, flags)  # fmt: skip
+        name = _dataset_name(lane, fetcher.dataset)
+        write(FETCH, start, end - start, cpu_end - cpu, *at, -1, name, size, flags)
+        if lane.count:
+            stride = 1 + int(lane.count * SAMPLE_COST_NS / (SHARE * max(1, cpu_end - cpu)))
+            lane.detail_last = lane.seen - 1
+            lane.detail_due = lane.detail_last + min(stride, _LONGEST)
+        lane.next_due(BATCH_COST_NS, cpu_end - cpu)
+    except Exception:
+        lane.due = sys.maxsize  # recording this loader fails: it is left alone
+        lane.live = False
+
+
+# -- what stands for the user's dataset ----------------------------------------------------------------------------
+
+
+def _watched(lane: Lane, fetcher: Any) -> Any:
+    """What the fetcher is to ask in place of its dataset, or of the iterator of that."""
+    if "dataset_iter" in fetcher.__dict__:
+        return _Stream(lane, fetcher.dataset_iter, _dataset_name(lane, fetcher.dataset))
+    return _in_place_of(lane, fetcher.dataset, 0)
+
+
+def _in_place_of(lane: Lane, dataset: Any, depth: int) -> Any:
+    """torch's own Subset and ConcatDataset are copied, with what they hold watched; any other dataset is watched."""
+    module = sys.modules.get("torch.utils.data.dataset")
+    if depth < 8 and module is not None and type(dataset) is module.Subset:
+        shadow = copy.copy(dataset)
+        shadow.dataset = _in_place_of(lane, dataset.dataset, depth + 1)
+        return shadow
+    if depth < 8 and module is not None and type(dataset) is module.ConcatDataset:
+        shadow = copy.copy(dataset)
+        shadow.datasets = [_in_place_of(lane, inner, depth + 1) for inner in dataset.datasets]
+        return shadow
+    batched = getattr(dataset, "__getitems__", None)
+    return (_Batches if batched else _Samples)(lane, dataset, _dataset_name(lane, dataset))
+
+
+def _dataset_name(lane: Lane, dataset: Any) -> int:
+    return lane.name(type(dataset), facts.name_of(type(dataset)), facts.class_place)
+
+
+class _Samples:
+    """Stands for a dataset in the fetch of one batch: every sample is a span."""
+
+    __slots__ = ("_dataset", "_lane", "_name")
+
+    def __init__(self, lane: Lane, dataset: Any, name: int) -> None:
+        self._lane, self._dataset, self._name = lane, dataset, name
+
+    def __getitem__(self, index: Any) -> Any:
+        sample = self._dataset[index]
+        self._lane.sample(index, self._name)
+        return sample
+
+
+class _Batches(_Samples):
+    """Stands for a dataset that makes the samples of a batch in one go: they are one span."""
+
+    __slots__ = ()
+
+    def __getitems__(self, indices: Any) -> Any:
+        samples = self._dataset.__getitems__(indices)
+        self._lane.sample(-1, self._name, len(indices))
+        return samples
+
+
+class _Stream:
+    """Stands for the iterator of an IterableDataset: every sample is a span."""
+
+    __slots__ = ("_iterator", "_lane", "_name")
+
+    def __init__(self, lane: Lane, iterator: Iterator[Any], name: int) -> None:
+        self._lane, self._iterator, self._name = lane, iterator, name
+
+    def __iter__(self) -> _Stream:
+        return self
+
+    def __next__(self) -> Any:
+        sample = next(self._iterator)
+        self._lane.sample(-1, self._name)
+        return sample
+
+
+def without_our_frames(error: BaseException) -> None:
+    """Take this package's frames out of a traceback that the job may print."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+        trace = trace.tb_next
+    error.__traceback__ = first = trace
+    while first is not None:
+        below = first.tb_next
+        while below is not None and below.tb_frame.f_code.co_filename.startswith(_OURS):
+            below = below.tb_next
+        first.tb_next = below
+        first = below

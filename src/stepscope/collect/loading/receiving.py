@@ -1,0 +1,234 @@
+"""What the main process does for its batches: sends indices, waits for the next batch, takes it from the queue.
+
+With num_workers=0 it makes the batches itself, and their fetches are timed as in a worker.
+"""
+
+from __future__ import annotations
+
+import time
+
+from .fetching import Lane, cpu_ns, without_our_frames
+from .spans import PIN, RECEIVE, SEND_INDEX, WAIT
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .hooks import Loading
+    from .spans import SpanFile
+
+    Method = Callable[..., Any]
+
+__all__ = ["multiple_hooks", "pin_hook", "single_hook"]
+
+BATCH_COST_NS = 8_000
+"""CPU time of the spans of a batch in the main process (bench/loader_overhead.py)."""
+
+_SMOOTH = 8  # batches: a burst of ready ones is no pace
+_UNKNOWN_NS = 1_000_000_000  # until the second batch is asked for
+_now = time.monotonic_ns
+
+
+class Receiver(Lane):
+    """The main side of an iterator with workers. `arrived`: when the bytes at hand came, 0 for none; `got`: the batch
+    that came last; `previous`: when the one before was asked for; `pace`: time from one to the next, smoothed."""
+
+    __slots__ = ("arrived", "arrived_cpu", "got", "pace", "previous")
+
+    def __init__(self, spans: SpanFile, iterator: int) -> None:
+        super().__init__(spans, iterator)
+        self.arrived = self.arrived_cpu = self.pace = self.previous = 0
+        self.got = -1
+        self.live = True  # the first indices are sent before the first batch is asked for
+
+    def asked(self, now: int) -> None:
+        """The training process asks for a batch."""
+        if self.previous:
+            interval = now - self.previous
+            self.pace += (interval - self.pace) // (_SMOOTH if self.pace else 1)
+        self.previous = now
+
+    def receiving(self, recv_bytes: Method) -> Method:
+        """`recv_bytes` of the queue's pipe, which is called once something is in it."""
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            self.arrived, self.arrived_cpu = _now(), cpu_ns()
+            return recv_bytes(*args, **kwargs)
+
+        return timed
+
+    def received(self, batch: Any, weight: int) -> None:
+        """What arrived has been made a batch again."""
+        if type(batch) is int and self.arrived:
+            begin = self.arrived
+            self.spans.write(
+                RECEIVE, begin, _now() - begin, cpu_ns() - self.arrived_cpu, batch, self.iterator, self.epoch, weight
+            )
+        self.arrived = 0
+
+
+def single_hook(original: Method, loading: Loading) -> Method:
+    """`original`, the `__init__` of an iterator without workers: its fetcher gets a lane."""
+
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, loader, *args, **kwargs)
+        lane = loading.lane(_Counting)
+        if lane is not None:
+            try:
+                loading.made(lane, self, loader)
+                self._dataset_fetcher._stepscope_lane = lane
+            except Exception as error:
+                loading.fail(error)
+
+    return _like(original, __init__)
+
+
+class _Counting(Lane):
+    """A lane whose batches nobody numbers: they are counted as they are fetched."""
+
+    __slots__ = ()
+
+    def fetching(self) -> bool:
+        return self.enter(self.batch + 1)
+
+
+def multiple_hooks(iterator: Any, loading: Loading) -> dict[str, Method]:
+    """New methods for torch's iterator with workers, by name."""
+    return {
+        "__init__": _init_hook(iterator.__init__, loading),
+        "_reset": _reset_hook(iterator._reset),
+        "_next_data": _next_data_hook(iterator._next_data),
+        "_try_get_data": _get_hook(iterator._try_get_data),
+        "_try_put_index": _put_index_hook(iterator._try_put_index),
+    }
+
+
+def _init_hook(original: Method, loading: Loading) -> Method:
+    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        lane = self._stepscope_lane = loading.lane(Receiver)
+        original(self, loader, *args, **kwargs)
+        if isinstance(lane, Receiver):
+            try:
+                queue = self._worker_result_queue
+                queue._recv_bytes = lane.receiving(queue._recv_bytes)
+                queue._stepscope_lane = lane
+                loading.made(lane, self, loader)
+            except Exception as error:
+                loading.fail(error)
+
+    return _like(original, __init__)
+
+
+def _reset_hook(original: Method) -> Method:
+    def _reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+        lane = self.__dict__.get("_stepscope_lane")
+        if lane is not None and not first_iter:
+            lane.epoch += 1
+        original(self, loader, first_iter)
+
+    return _like(original, _reset)
+
+
+def _next_data_hook(original: Method) -> Method:
+    """The wait of the training process for a batch, from asking to having it."""
+
+    def _next_data(self: Any) -> Any:
+        lane = self.__dict__.get("_stepscope_lane")
+        if lane is None:
+            return original(self)
+        begin = _now()
+        lane.asked(begin)
+        live = lane.enter(-1)
+        try:
+            data = original(self)
+        except BaseException as error:
+            lane.live = False
+            without_our_frames(error)
+            raise
+        if live:
+            batch = self._rcvd_idx - 1 if getattr(self, "_in_order", True) else lane.got
+            lane.spans.write(WAIT, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, lane.weight())
+            lane.next_due(BATCH_COST_NS, lane.pace or _UNKNOWN_NS)
+        return data
+
+    return _like(original, _next_data)
+
+
+def _get_hook(original: Method) -> Method:
+    def _try_get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        lane = self.__dict__.get("_stepscope_lane")
+        if lane is not None and result[0]:
+            lane.got = result[1][0]
+            if lane.live and not self._pin_memory:
+                lane.received(lane.got, lane.weight())
+        return result
+
+    return _like(original, _try_get_data)
+
+
+def _put_index_hook(original: Method) -> Method:
+    def _try_put_index(self: Any) -> None:
+        lane = self.__dict__.get("_stepscope_lane")
+        if lane is None or not lane.live:
+            original(self)
+            return
+        begin, batch = _now(), self._send_idx
+        try:
+            original(self)
+        except BaseException as error:
+            without_our_frames(error)
+            raise
+        if self._send_idx != batch:
+            weight = max(1, lane.weight())
+            lane.spans.write(SEND_INDEX, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, weight)
+
+    return _like(original, _try_put_index)
+
+
+# -- the thread that copies into pinned memory ---------------------------------------------------------------------
+
+
+def pin_hook(original: Method) -> Method:
+    """`original`, torch's `_pin_memory_loop`, which gets batches from the workers' queue and puts them into another."""
+
+    def _pin_memory_loop(in_queue: Any, out_queue: Any, *args: Any, **kwargs: Any) -> None:
+        pinning = _Pinning(in_queue, out_queue)
+        original(pinning, pinning, *args, **kwargs)
+
+    return _like(original, _pin_memory_loop)
+
+
+class _Pinning:
+    """Stands for both queues of the pin-memory thread: what is between `get` and `put` is the copy."""
+
+    __slots__ = ("_batch", "_cpu", "_in_queue", "_out_queue", "_start")
+
+    def __init__(self, in_queue: Any, out_queue: Any) -> None:
+        self._in_queue, self._out_queue = in_queue, out_queue
+        self._batch, self._start, self._cpu = -1, 0, 0
+
+    def get(self, *args: Any, **kwargs: Any) -> Any:
+        item = self._in_queue.get(*args, **kwargs)
+        lane = self._in_queue.__dict__.get("_stepscope_lane")
+        self._start = 0
+        if lane is not None and type(item[0]) is int and item[0] % lane.stride == 0:
+            lane.received(item[0], lane.stride)
+            self._batch, self._start, self._cpu = item[0], _now(), cpu_ns()
+        return item
+
+    def put(self, *args: Any, **kwargs: Any) -> None:
+        if self._start:
+            lane, start, self._start = self._in_queue._stepscope_lane, self._start, 0
+            lane.spans.write(
+                PIN, start, _now() - start, cpu_ns() - self._cpu, self._batch, lane.iterator, lane.epoch, lane.stride
+            )
+        self._out_queue.put(*args, **kwargs)
+
+
+def _like(original: Method, hook: Method) -> Method:
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(hook, name, getattr(original, name, None))
+    hook.__wrapped__ = original  # type: ignore[attr-defined]
+    return hook

@@ -1,0 +1,160 @@
+"""The spans of one process: records of one size in reserved shared memory, and a side table of names.
+
+Any thread may write without a lock: the next place in the file comes from an itertools.count, which is atomic. What a
+killed process has not written is blank, and a record without its last field is none.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import mmap
+import os
+import socket
+import struct
+import time
+from _thread import allocate_lock
+
+from ..mapped import reserves
+from ..recorder import HEADER_SIZE, append_line, both_clocks
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "COLLATE", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LIMIT", "MAGIC", "PIN", "PUT", "RECEIVE", "RECORD",
+    "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "WAIT", "SpanFile", "open_spans",
+]  # fmt: skip
+
+INDEX_WAIT, FETCH, SAMPLE, COLLATE, PUT = 1, 2, 3, 4, 5  # in the main thread of a worker
+SERIALIZE, SEND = 6, 7  # in its feeder thread
+SEND_INDEX, WAIT, RECEIVE, PIN = 8, 9, 10, 11  # in the main process
+
+FOLDER = "loading"
+MAGIC = b"STEPSCOPE-LOADS1"
+
+RECORD = struct.Struct("<qqqqiIIHHHBB")
+"""start, wall, cpu, sample, batch, name, count, weight, iterator, epoch, flags, stage. The stage is never 0."""
+
+FILES_LIMIT = 512
+"""Files of a run: workers that do not persist are new ones in every epoch, and the first epochs tell enough."""
+
+LIMIT = 4 << 20
+"""Bytes of a file: 80,000 spans. A file that fills up is written more and more rarely, so it does not end early."""
+
+_FIRST = 16 << 10  # bytes reserved at first, then twice as many each time: a worker of few batches takes little room
+_EIGHTHS = 8  # eighths of the limit: each is written to a fourth as often as the one before
+_HEADER = struct.Struct("<16sIIqq24x")
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+_MOST = 0xFFFF  # of the fields of 16 bits
+
+
+def open_spans(run_dir: str, role: str, about: dict[str, Any]) -> SpanFile | None:
+    """The file of this process, or None where its disk cannot promise room or there are files enough. Raises OSError.
+
+    `role` is "main" or "worker"; `about` goes into the first line of the side table.
+    """
+    folder = os.path.join(run_dir, FOLDER)
+    if not prepared(folder):
+        raise OSError(errno.ENOTSUP, "the file system of the run does not promise room for a file")
+    if len(os.listdir(folder)) >= 2 * FILES_LIMIT:
+        return None
+    return SpanFile(os.path.join(folder, f"{role}-{os.getpid()}-{time.monotonic_ns()}"), {"kind": role, **about})
+
+
+def prepared(folder: str) -> bool:
+    """Make the folder of spans; can it hold any? Asked once: a forked worker knows what its parent found out."""
+    if folder not in _prepared:
+        os.makedirs(folder, exist_ok=True)
+        _prepared[folder] = reserves(folder)
+    return _prepared[folder]
+
+
+_prepared: dict[str, bool] = {}
+
+
+class SpanFile:
+    """`path`.bin and `path`.jsonl. `lost` counts spans that found no room."""
+
+    __slots__ = ("_capacity", "_descriptor", "_end", "_lock", "_names", "_pid", "_space", "_take", "lost", "path")
+
+    def __init__(self, path: str, about: dict[str, Any]) -> None:
+        self.path, self.lost = path, 0
+        self._pid = os.getpid()
+        self._names: dict[Any, int] = {}
+        self._lock = allocate_lock()
+        self._take = itertools.count().__next__
+        self._space: Any = b""
+        self._capacity = self._end = HEADER_SIZE
+        self.tell({**about, "pid": self._pid, "ppid": os.getppid(), "host": socket.gethostname()})
+        self._descriptor = os.open(path + ".bin", _NEW_FILE, 0o644)
+        try:
+            os.write(self._descriptor, _HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, *both_clocks()))
+            self._grow()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def tell(self, row: dict[str, Any]) -> None:
+        """Append a line to the side table. Raises OSError."""
+        append_line(self.path + ".jsonl", row)
+
+    def name(self, key: Any, name: str, file: str | None = None, line: int | None = None) -> int:
+        """The number that stands for a name, told to the side table the first time. Raises OSError."""
+        number = self._names.get(key)
+        if number is None:
+            number = self._names[key] = len(self._names) + 1
+            self.tell({"kind": "name", "id": number, "name": name, "file": file, "line": line})
+        return number
+
+    def write(
+        self, stage: int, start: int, wall: int, cpu: int, batch: int, iterator: int, epoch: int,
+        weight: int = 1, sample: int = -1, name: int = 0, count: int = 0, flags: int = 0,
+    ) -> None:  # fmt: skip
+        """One span: times in ns, `cpu` -1 where it was not read; `weight` spans like it happened. Never raises."""
+        self._end = offset = HEADER_SIZE + self._take() * _SIZE
+        try:
+            _pack(self._space, offset, start, wall, cpu, sample, batch, name, count, weight, iterator, epoch, flags,
+                  stage)  # fmt: skip
+        except Exception:
+            fields = (start, wall, cpu, sample, batch, name, count, min(weight, _MOST), iterator & _MOST,
+                      epoch & _MOST, flags, stage)  # fmt: skip
+            self._write_again(offset, fields)
+
+    def thinning(self) -> int:
+        """How many batches one recorded batch is to stand for, that the file may last: 1, 4, 16, …"""
+        return int(4 ** (self._end * _EIGHTHS // LIMIT))
+
+    def abandon(self) -> None:
+        """In a forked child: the file is the parent's."""
+        self._space, self._pid = b"", -1
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _write_again(self, offset: int, fields: tuple[int, ...]) -> None:
+        if self._pid != os.getpid() or self._descriptor < 0:  # before the lock, which a fork may have left locked
+            self.lost += 1
+            return
+        try:
+            with self._lock:
+                while offset + _SIZE > self._capacity:
+                    if self._capacity >= LIMIT:
+                        self.lost += 1
+                        return
+                    self._grow()
+            _pack(self._space, offset, *fields)
+        except Exception:
+            self.lost += 1
+            self._descriptor = -1  # the disk is full: what was recorded stays
+
+    def _grow(self) -> None:
+        """Twice the room. The map before is let go of, not closed: another thread may be writing to it."""
+        more = max(_FIRST, self._capacity - HEADER_SIZE)
+        os.posix_fallocate(self._descriptor, self._capacity, more)
+        self._space = mmap.mmap(self._descriptor, self._capacity + more)
+        self._capacity += more
+
+
+_SIZE, _pack = RECORD.size, RECORD.pack_into

@@ -1,0 +1,115 @@
+"""Spans of the input pipeline: of a process that trains, and of the workers that its loaders started.
+
+Every process has a file of spans and a side table of JSON lines: who it is, the names that spans refer to and, in a
+process that trains, its iterators with the process ids and the common seed of their workers. By these a worker is
+found: the system gives a process id again, the seed with it is not.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.core.places import AnyPath
+from stepscope.core.trace import Sink
+from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
+from stepscope.importers.run_dir.records import LOADING, read_records
+from stepscope.importers.run_dir.tables import observed, series
+
+__all__ = ["STAGES", "add_loading", "note_strangers"]
+
+STAGES = (
+    None, "index wait", "fetch", "sample", "collate", "put", "serialize", "send", "send index", "wait", "receive",
+    "pin",
+)  # fmt: skip
+"""The stage of a record by its number."""
+
+_FOLDER = "loading"
+_FAILED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Whose spans a file holds: `worker` is None and `iterators` are all of them for a process that trains."""
+
+    path: AnyPath
+    about: Row
+    rows: list[Row]
+    worker: int | None
+    loaders: Mapping[int, int | None]
+    iterator: int | None = None
+
+
+def add_loading(run: AnyPath, rank: int, pid: str, host: str | None, note: Note, sink: Sink) -> None:
+    """Add the spans of the process `pid` of `host`, and of its workers."""
+    for origin in _origins(run, pid, host, note):
+        records = read_records(origin.path, LOADING, note)
+        if records is not None:
+            _add(origin, records.rows, records.to_epoch, rank, note, sink)
+
+
+def note_strangers(run: AnyPath, pids: Collection[str], note: Note) -> None:
+    """Count the files of processes that trained nothing."""
+    strangers = [path for path in _files(run, "main") if path.name.split("-")[1] not in pids]
+    note("process that read batches and made no training step: its spans of loading were left out", len(strangers))
+
+
+def _origins(run: AnyPath, pid: str, host: str | None, note: Note) -> Iterator[_Origin]:
+    workers: dict[tuple[object, object], tuple[int, int | None]] = {}  # (pid, seed): iterator and loader
+    for path in _files(run, "main"):
+        rows = read_lines(path, note) if path.name.split("-")[1] == pid else []
+        if not rows or host not in (None, rows[0].get("host")):
+            continue
+        iterators = [row for row in rows if row.get("kind") == "iterator"]
+        loaders = {number(row.get("iterator")) or 0: number(row.get("loader")) for row in iterators}
+        for row in iterators:
+            at = number(row.get("iterator")) or 0
+            pids = row.get("pids")
+            workers |= {(one, row.get("seed")): (at, loaders[at]) for one in (pids if isinstance(pids, list) else ())}
+        yield _Origin(path.with_suffix(".bin"), rows[0], rows, None, loaders)
+    for path in _files(run, "worker") if workers else ():
+        rows = read_lines(path, note)
+        found = workers.get((rows[0].get("pid"), rows[0].get("seed"))) if rows else None
+        if found is not None and host in (None, rows[0].get("host")):
+            worker = number(rows[0].get("worker"))
+            yield _Origin(path.with_suffix(".bin"), rows[0], rows, worker, {0: found[1]}, found[0])
+
+
+def _files(run: AnyPath, role: str) -> list[AnyPath]:
+    return sorted((run / _FOLDER).glob(f"{role}-*.jsonl"), key=lambda path: path.name)
+
+
+def _add(origin: _Origin, rows: npt.NDArray[np.void], to_epoch: int, rank: int, note: Note, sink: Sink) -> None:
+    sound = (rows["start"] > 0) & (rows["wall"] >= 0) & (rows["stage"] < len(STAGES)) & (rows["weight"] > 0)
+    note("span of loading of a kind that this version does not know, or damaged: left out", int((~sound).sum()))
+    rows = rows[sound]
+    names = {number(row.get("id")) or 0: row for row in origin.rows if row.get("kind") == "name"}
+    known = [names.get(name, {}) for name in rows["name"].tolist()]
+    iterators = rows["iterator"].tolist()
+    own = [origin.iterator if not at else None for at in iterators] if origin.iterator is not None else iterators
+    start = rows["start"] + to_epoch
+    sink.add(
+        "loader_spans",
+        {
+            "rank": [rank] * len(rows),
+            "pid": [str(origin.about.get("pid"))] * len(rows),
+            "worker": [origin.worker] * len(rows),
+            "loader": [origin.loaders.get(at) for at in iterators],
+            "iterator": own,
+            "epoch": series(rows["epoch"]),
+            "batch": observed(rows["batch"]),
+            "sample": observed(rows["sample"]),
+            "stage": [STAGES[stage] for stage in rows["stage"].tolist()],
+            "name": [word(name.get("name")) for name in known],
+            "file": [word(name.get("file")) for name in known],
+            "line": [number(name.get("line")) for name in known],
+            "start": series(start),
+            "end": series(start + rows["wall"]),
+            "cpu": observed(rows["cpu"]),
+            "count": [count or None for count in rows["count"].tolist()],
+            "weight": series(rows["weight"]),
+            "failed": series(rows["flags"] & _FAILED).cast(pl.Boolean),
+        },
+    )
