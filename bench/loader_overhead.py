@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS = 3.0  # of CPU time in an epoch: long beside the start of two workers
+SECONDS = 2.0  # of CPU time in an epoch: long beside the start of two workers
 WARM_UP = 2
 
 

@@ -112,8 +112,12 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
         lane = self.__dict__.get("_stepscope_lane")
         if lane is None or not lane.fetching():
-            return original(self, possibly_batched_index)
-        restore = _prepare(self, lane, possibly_batched_index)
+            try:
+                return original(self, possibly_batched_index)
+            except BaseException as error:
+                without_our_frames(error)
+                raise
+        restore = _prepare(self, lane)
         start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
         try:
             data = original(self, possibly_batched_index)
@@ -131,7 +135,7 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return fetch
 
 
-def _prepare(fetcher: Any, lane: Lane, index: Any) -> Callable[[], None]:
+def _prepare(fetcher: Any, lane: Lane) -> Callable[[], None]:
     """Have the collation timed, and the samples if they are due; returns what makes it undone."""
     held = {"collate_fn": fetcher.collate_fn}
     lane.collate_start = lane.count = 0
@@ -144,7 +148,6 @@ def _prepare(fetcher: Any, lane: Lane, index: Any) -> Callable[[], None]:
     except Exception:
         lane.detail_due = sys.maxsize  # a dataset that cannot be stood for: its batches are timed as a whole
         fetcher.__dict__.update(held)
-
     return lambda: fetcher.__dict__.update(held)
 
 

@@ -1,13 +1,12 @@
-"""Puts the hooks of the input pipeline into torch's DataLoader, and holds what one process records of it."""
+"""Puts the hooks of the input pipeline into torch's DataLoader."""
 
 from __future__ import annotations
 
 import os
 
-from ..recorder import leave_note
-from .fetching import Lane, fetch_hook
+from .fetching import fetch_hook
+from .process import Loading
 from .receiving import multiple_hooks, pin_hook, single_hook
-from .spans import open_spans
 from .worker import worker_hook
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -15,68 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .spans import SpanFile
-
-__all__ = ["Loading", "install"]
-
-ITERATORS_LIMIT = 1024
-"""Iterators recorded in one process: a job that makes one for each batch would fill the disk with their names."""
-
-
-class Loading:
-    """What this process records of its loaders. `identify(loader)` gives the number that facts.jsonl has for it."""
-
-    def __init__(self, run_dir: str, identify: Callable[[Any], int]) -> None:
-        self._run_dir, self._identify = run_dir, identify
-        self._spans: SpanFile | None = None
-        self._made = 0
-        self._off = False
-
-    def open(self, role: str, about: dict[str, Any]) -> SpanFile | None:
-        """The file of this process, opened now if it is not yet; None: nothing is recorded. Raises OSError."""
-        if self._spans is None and not self._off:
-            self._spans = open_spans(self._run_dir, role, about)
-            if self._spans is None:
-                self._off = True
-                leave_note(self._run_dir, "loading of further processes", "there are as many files as a run may have")
-        return self._spans
-
-    def lane(self, kind: Callable[[SpanFile, int], Lane]) -> Lane | None:
-        """A lane for a new iterator of this process; None: it is not recorded. Never raises."""
-        if self._made >= ITERATORS_LIMIT:
-            return None
-        try:
-            spans = self.open("main", {})
-        except Exception as error:
-            self.fail(error)
-            return None
-        self._made += 1
-        return None if spans is None else kind(spans, self._made)
-
-    def made(self, lane: Lane, iterator: Any, loader: Any) -> None:
-        """Tell the side table of an iterator: its loader, its workers and the seed that they have in common."""
-        lane.spans.tell(
-            {
-                "kind": "iterator",
-                "iterator": lane.iterator,
-                "loader": self._identify(loader),
-                "seed": iterator._base_seed,
-                "workers": iterator._num_workers,
-                "pids": [worker.pid for worker in getattr(iterator, "_workers", ())],
-            }
-        )
-
-    def fail(self, error: BaseException) -> None:
-        """Record nothing more here, and say why. Never raises."""
-        self._off = True
-        leave_note(self._run_dir, f"loading in process {os.getpid()}", error)
-
-    def forked(self) -> None:
-        """In a forked child: the file is the parent's; this process may open its own."""
-        spans, self._spans = self._spans, None
-        self._made, self._off = 0, False
-        if spans is not None:
-            spans.abandon()
+__all__ = ["install"]
 
 
 def install(module: Any, run_dir: str, identify: Callable[[Any], int]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .hooks import Loading
+    from .process import Loading
     from .spans import SpanFile
 
     Method = Callable[..., Any]
@@ -171,16 +171,13 @@ def _get_hook(original: Method) -> Method:
 def _put_index_hook(original: Method) -> Method:
     def _try_put_index(self: Any) -> None:
         lane = self.__dict__.get("_stepscope_lane")
-        if lane is None or not lane.live:
-            original(self)
-            return
         begin, batch = _now(), self._send_idx
         try:
             original(self)
         except BaseException as error:
             without_our_frames(error)
             raise
-        if self._send_idx != batch:
+        if lane is not None and lane.live and self._send_idx != batch:
             weight = max(1, lane.weight())
             lane.spans.write(SEND_INDEX, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, weight)
 

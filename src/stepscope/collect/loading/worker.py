@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .hooks import Loading
+    from .process import Loading
 
 __all__ = ["worker_hook"]
 

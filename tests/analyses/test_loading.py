@@ -1,0 +1,86 @@
+"""What workers and the training process did with their time."""
+
+import pytest
+
+from stepscope.analyses.loader_stages import loader_stages
+from stepscope.analyses.loader_workers import loader_workers
+from stepscope.core.errors import MissingData
+from stepscope.core.synth import Synth
+
+MS = 1_000_000
+
+
+def span(
+    synth: Synth,
+    stage: str,
+    start: int,
+    end: int,
+    *,
+    worker: int | None = None,
+    cpu: int | None = None,
+    weight: int = 1,
+    **columns: object,
+) -> None:
+    """A span of loader 0, times in ms."""
+    known = {"loader": 0, "iterator": 1, "epoch": 0, "batch": 0, "failed": False}
+    synth.add(
+        "loader_spans", pid="1" if worker is None else f"{100 + worker}", worker=worker, stage=stage, start=start * MS,
+        end=end * MS, cpu=None if cpu is None else cpu * MS, weight=weight, **{**known, **columns},
+    )  # fmt: skip
+
+
+def two_workers() -> Synth:
+    """Worker 0 works all the time; worker 1 waits 10 ms, the main process 4 of these."""
+    synth = Synth()
+    span(synth, "index wait", 0, 2, worker=0)
+    span(synth, "fetch", 2, 90, worker=0, cpu=44)
+    span(synth, "put", 90, 100, worker=0)
+    span(synth, "serialize", 90, 96, worker=0, cpu=6)
+    span(synth, "send", 96, 97, worker=0)
+    span(synth, "fetch", 0, 30, worker=1, cpu=30)
+    span(synth, "index wait", 30, 40, worker=1)
+    span(synth, "fetch", 40, 50, worker=1, cpu=10, weight=2)
+    span(synth, "wait", 36, 45)
+    return synth
+
+
+def test_stages_are_sums_with_weights() -> None:
+    table = loader_stages(two_workers().run()).select("stage", "where", "count", "wall", "cpu", "waiting", "share")
+    assert table.rows() == [
+        ("fetch", "worker", 4, 138 * MS, 94 * MS, 44 * MS, 138 / 150),
+        ("index wait", "worker", 2, 12 * MS, None, None, 12 / 150),
+        ("put", "worker", 1, 10 * MS, None, None, 0.1),
+        ("wait", "main process", 1, 9 * MS, None, None, 1.0),
+        ("serialize", "feeder thread", 1, 6 * MS, 6 * MS, 0, 0.06),
+        ("send", "feeder thread", 1, 1 * MS, None, None, 0.01),
+    ]
+
+
+def test_a_worker_without_work_is_starved_or_ahead() -> None:
+    assert loader_workers(two_workers().run()).rows() == [
+        (0, 0, 0, 1, 88 * MS, 10 * MS, 2 * MS, 0, 7 * MS, 0.5),
+        (0, 0, 1, 3, 50 * MS, 0, 6 * MS, 4 * MS, 0, 1.0),
+    ]
+
+
+def test_loaders_are_apart_and_those_inside_a_worker_are_no_workers() -> None:
+    synth = two_workers()
+    span(synth, "fetch", 0, 7, worker=0, cpu=7, loader=1, iterator=2)
+    span(synth, "fetch", 3, 9, worker=0, cpu=6, loader=None, iterator=None)
+    run = synth.run()
+    assert loader_workers(run).select("loader", "worker", "busy").rows()[-1] == (1, 0, 7 * MS)
+    fetches = loader_stages(run).filter(stage="fetch").select("loader", "wall").rows()
+    assert fetches == [(None, 6 * MS), (0, 138 * MS), (1, 7 * MS)]
+
+
+def test_a_loader_without_workers_has_stages_only() -> None:
+    synth = Synth()
+    span(synth, "fetch", 0, 8, cpu=8)
+    assert loader_stages(synth.run()).select("where", "wall").rows() == [("main process", 8 * MS)]
+    with pytest.raises(MissingData, match="workers"):
+        loader_workers(synth.run())
+
+
+def test_nothing_was_recorded() -> None:
+    with pytest.raises(MissingData, match="loader_spans"):
+        loader_stages(Synth().run())

@@ -1,0 +1,194 @@
+"""The file of spans and what decides how often it is written, without a DataLoader."""
+
+import itertools
+import json
+import os
+import queue
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.collect.loading import spans as file_of_spans
+from stepscope.collect.loading.fetching import Lane, fetch_hook
+from stepscope.collect.loading.receiving import Receiver, pin_hook
+from stepscope.collect.loading.spans import FETCH, FILES_LIMIT, LIMIT, MAGIC, PIN, RECORD, SpanFile, open_spans
+from stepscope.collect.mapped import reserves
+
+HEADER = struct.Struct("<16sIIqqq16x")
+
+
+@pytest.fixture
+def spans(tmp_path: Path) -> SpanFile:
+    if not reserves(str(tmp_path)):
+        pytest.skip("needs a file system that reserves blocks")
+    return SpanFile(str(tmp_path / "worker-1-2"), {"kind": "worker"})
+
+
+def rows(spans: SpanFile) -> list[tuple[int, ...]]:
+    """The records in the file, as a reader that knows the format finds them."""
+    content = Path(spans.path + ".bin").read_bytes()
+    magic, header, size, *_ = HEADER.unpack_from(content)
+    assert (magic, header, size) == (MAGIC, HEADER.size, RECORD.size)
+    found = (RECORD.unpack_from(content, at) for at in range(header, len(content) - size + 1, size))
+    return [row for row in found if row[-1]]
+
+
+def stages(spans: SpanFile) -> list[int]:
+    return [row[-1] for row in rows(spans)]
+
+
+def test_a_span_is_in_the_file_at_once(spans: SpanFile) -> None:
+    spans.write(FETCH, 10, 20, 15, 3, 1, 2, weight=4, sample=7, name=5, count=32, flags=1)
+    assert rows(spans) == [(10, 20, 15, 7, 3, 5, 32, 4, 1, 2, 1, FETCH)]
+
+
+def test_the_file_grows_and_threads_share_it(spans: SpanFile) -> None:
+    def write(batch: int) -> None:
+        for number in range(1000):
+            spans.write(FETCH, number + 1, 1, 1, batch, 1, 0)
+
+    threads = [threading.Thread(target=write, args=(batch,)) for batch in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    written = sorted((row[4], row[0]) for row in rows(spans))
+    assert written == [(batch, number + 1) for batch in range(4) for number in range(1000)]
+    assert os.stat(spans.path + ".bin").st_blocks * 512 >= 4000 * RECORD.size
+    assert spans.lost == 0
+
+
+def test_a_full_file_counts_what_it_loses_and_is_thinned_out_before(spans: SpanFile) -> None:
+    assert spans.thinning() == 1
+    for number in range(LIMIT // RECORD.size + 5):
+        spans.write(FETCH, number + 1, 1, 1, 0, 1, 0)
+    assert spans.thinning() == 4**8
+    assert os.stat(spans.path + ".bin").st_size <= LIMIT + HEADER.size + (16 << 10)
+    assert spans.lost + len(rows(spans)) == LIMIT // RECORD.size + 5
+
+
+def test_values_that_do_not_fit_are_cut_and_never_raise(spans: SpanFile) -> None:
+    spans.write(FETCH, 1, 2, 3, 0, 70_000, 65_536 + 9, weight=100_000)
+    assert rows(spans) == [(1, 2, 3, -1, 0, 0, 0, 65_535, 70_000 - 65_536, 9, 0, FETCH)]
+    spans.write(FETCH, 1, 2, 3, 1 << 40, 1, 0)
+    assert spans.lost == 1
+
+
+def test_a_forked_child_leaves_the_file_alone(spans: SpanFile) -> None:
+    pid = os.fork()
+    if not pid:
+        spans.abandon()
+        spans.write(FETCH, 1, 2, 3, 0, 1, 0)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert rows(spans) == []
+
+
+def test_a_name_is_told_once(spans: SpanFile) -> None:
+    assert [spans.name(key, key, "f.py", 3) for key in ("a", "b", "a")] == [1, 2, 1]
+    told = [json.loads(line) for line in Path(spans.path + ".jsonl").read_text().splitlines()]
+    assert [row.get("name") for row in told] == [None, "a", "b"]
+    assert told[0]["pid"] == os.getpid()
+
+
+def test_a_run_has_a_limit_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_of_spans, "reserves", lambda folder: True)
+    folder = tmp_path / "loading"
+    folder.mkdir()
+    for number in range(2 * FILES_LIMIT):
+        (folder / str(number)).touch()
+    assert open_spans(str(tmp_path), "main", {}) is None
+
+
+def test_a_disk_that_promises_no_room_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_of_spans, "reserves", lambda folder: False)
+    with pytest.raises(OSError, match="promise room"):
+        open_spans(str(tmp_path), "main", {})
+
+
+# -- how often -----------------------------------------------------------------------------------------------------
+
+
+def recorded(lane: Lane, cpu: int, batches: int) -> list[tuple[int, int]]:
+    """The batches that are recorded when each takes `cpu` ns and recording one costs 10,000, with their weights."""
+    found = []
+    for batch in range(batches):
+        if lane.enter(batch):
+            found.append((batch, lane.weight()))
+            lane.next_due(10_000, cpu)
+    return found
+
+
+def test_a_long_batch_is_always_recorded(spans: SpanFile) -> None:
+    assert recorded(Lane(spans, 1), 10_000_000, 4) == [(0, 1), (1, 1), (2, 1), (3, 1)]
+
+
+def test_a_short_batch_is_recorded_so_often_that_it_stays_cheap(spans: SpanFile) -> None:
+    found = recorded(Lane(spans, 1), 500_000, 100)  # 10 µs are 2 % of it
+    assert found[:3] == [(0, 1), (6, 6), (12, 6)]
+    assert sum(weight for _, weight in found) == found[-1][0] + 1
+
+
+class Fetcher:
+    """As torch's map-style one."""
+
+    def __init__(self, lane: Lane | None, dataset: Any) -> None:
+        self.dataset, self.collate_fn, self._stepscope_lane = dataset, tuple, lane
+
+    def fetch(self, indices: list[int]) -> Any:
+        return self.collate_fn([self.dataset[index] for index in indices])
+
+
+def test_a_fetch_leaves_the_fetcher_as_it_was(spans: SpanFile) -> None:
+    lane = Lane(spans, 1)
+    fetcher, fetch = Fetcher(lane, "abcd"), fetch_hook(Fetcher.fetch)
+    before = dict(fetcher.__dict__)
+    lane.enter(0)
+    assert fetch(fetcher, [1, 3]) == ("b", "d")
+    assert fetcher.__dict__ == before
+    lane.enter(1)
+    lane.live = True
+    with pytest.raises(IndexError) as raised:
+        fetch(fetcher, [9])
+    assert fetcher.__dict__ == before
+    assert "collate/loading" not in "".join(str(entry.path) for entry in raised.traceback)
+    assert [row[-2] for row in rows(spans) if row[-1] == FETCH] == [0, 1]
+    assert [row[3] for row in rows(spans) if row[-1] == 3] == [1, 3]
+
+
+def test_a_failing_recorder_leaves_the_fetch_alone(spans: SpanFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane = Lane(spans, 1)
+    monkeypatch.setattr(SpanFile, "name", lambda *_: 1 / 0)
+    fetcher, fetch = Fetcher(lane, "abcd"), fetch_hook(Fetcher.fetch)
+    for batch in range(3):
+        lane.enter(batch)
+        assert fetch(fetcher, [0]) == ("a",)
+    assert not lane.live
+
+
+# -- the thread that pins ------------------------------------------------------------------------------------------
+
+
+def test_the_copy_into_pinned_memory_is_between_get_and_put(spans: SpanFile) -> None:
+    class Incoming(queue.Queue[Any]):
+        _stepscope_lane = None
+
+    incoming, outgoing = Incoming(), queue.Queue[Any]()
+    lane = incoming._stepscope_lane = Receiver(spans, 1)  # type: ignore[assignment]
+    lane.stride = 2
+    for batch in range(3):
+        incoming.put((batch, f"batch {batch}"))
+    incoming.put(("a message that is no batch", None))
+
+    def loop(in_queue: Any, out_queue: Any, device: str) -> None:
+        """Copies as torch's does."""
+        for _ in itertools.repeat(None, 4):
+            batch, data = in_queue.get(timeout=5)
+            out_queue.put((batch, f"{data} on {device}"), timeout=5)
+
+    pin_hook(loop)(incoming, outgoing, "cuda")
+    assert [outgoing.get()[1] for _ in range(3)] == [f"batch {batch} on cuda" for batch in range(3)]
+    assert [(row[4], row[7]) for row in rows(spans) if row[-1] == PIN] == [(0, 2), (2, 2)]

@@ -1,0 +1,89 @@
+"""Spans of the input pipeline from files that were written byte by byte as the format says."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+from stepscope.core.run import Run
+from stepscope.store import open_run
+
+from .run_files import TO_EPOCH, json_lines, records, step, told, write_process, write_run
+
+SPAN = struct.Struct("<qqqqiIIHHHBB")
+NAME = {"kind": "name", "id": 1, "name": "__main__.Rows", "file": "/d/train.py", "line": 7}
+COLUMNS = ("pid", "worker", "loader", "iterator", "batch", "sample", "stage", "name", "start", "end", "cpu", "weight")
+FETCH, SAMPLE, WAIT = 2, 3, 9
+
+
+def span(
+    stage: int, start: int, *, wall: int = 10, cpu: int = -1, sample: int = -1, iterator: int = 0, **more: int
+) -> bytes:
+    """A span of batch 0."""
+    return SPAN.pack(
+        start, wall, cpu, sample, 0, more.get("name", 0), more.get("count", 0), more.get("weight", 1), iterator, 0,
+        more.get("flags", 0), stage,
+    )  # fmt: skip
+
+
+def write_spans(run: Path, name: str, lines: list[dict[str, Any]], *rows: bytes) -> Path:
+    (run / "loading").mkdir(exist_ok=True)
+    (run / "loading" / f"{name}.jsonl").write_text(json_lines(*lines))
+    path = run / "loading" / f"{name}.bin"
+    path.write_bytes(records(b"STEPSCOPE-LOADS1", SPAN.size, *rows))
+    return path
+
+
+def a_job(tmp_path: Path) -> Path:
+    """A process of rank 1 with one loader and two workers, of which the process id of one was used before."""
+    run = write_run(tmp_path / "run")
+    write_process(run, step(0, 100, 200), rank=1, pid=50)
+    iterator = {"kind": "iterator", "iterator": 1, "loader": 3, "seed": 77, "workers": 2, "pids": [60, 61]}
+    write_spans(run, "main-50-9", [{"kind": "main", "pid": 50, "host": "n0"}, iterator], span(WAIT, 100, iterator=1))
+    about = {"kind": "worker", "worker": 1, "workers": 2, "host": "n0"}
+    blank = bytes(SPAN.size)
+    write_spans(
+        run, "worker-61-9", [{**about, "pid": 61, "seed": 77}, NAME],
+        span(SAMPLE, 110, cpu=9, sample=5, name=1, weight=3), blank, span(FETCH, 105, wall=20, name=1, iterator=1), blank,
+    )  # fmt: skip
+    write_spans(run, "worker-61-5", [{**about, "pid": 61, "seed": 12}], span(FETCH, 90))
+    return run
+
+
+def rows_of(run: Run) -> list[tuple[object, ...]]:
+    return run.optional("loader_spans").select(COLUMNS).rows()
+
+
+def test_spans_of_a_process_and_its_workers(tmp_path: Path) -> None:
+    run = open_run(a_job(tmp_path))
+    at = TO_EPOCH
+    assert run.optional("loader_spans")["rank"].unique().to_list() == [1]
+    assert rows_of(run) == [
+        ("50", None, 3, 1, 0, None, "wait", None, at + 100, at + 110, None, 1),
+        ("61", 1, 3, 1, 0, 5, "sample", "__main__.Rows", at + 110, at + 120, 9, 3),
+        ("61", 1, None, None, 0, None, "fetch", "__main__.Rows", at + 105, at + 125, None, 1),
+    ]
+
+
+def test_damage_costs_the_damaged_span_only(tmp_path: Path) -> None:
+    path = a_job(tmp_path)
+    file = path / "loading" / "main-50-9.bin"
+    file.write_bytes(file.read_bytes() + span(WAIT, 5, wall=-1) + span(99, 5) + span(WAIT, 6)[:30])
+    run = open_run(path)
+    assert len(rows_of(run)) == 3
+    assert told(run) == {"span of loading of a kind that this version does not know, or damaged: left out": 2}
+
+
+def test_a_process_that_trained_nothing_is_counted(tmp_path: Path) -> None:
+    path = a_job(tmp_path)
+    write_spans(path, "main-51-9", [{"kind": "main", "pid": 51, "host": "n0"}], span(FETCH, 5))
+    run = open_run(path)
+    assert len(rows_of(run)) == 3
+    assert list(told(run)) == [
+        "process that read batches and made no training step: its spans of loading were left out"
+    ]
+
+
+def test_the_same_process_id_on_another_host_is_another_process(tmp_path: Path) -> None:
+    path = a_job(tmp_path)
+    write_spans(path, "main-50-3", [{"kind": "main", "pid": 50, "host": "elsewhere"}], span(FETCH, 5))
+    assert len(rows_of(open_run(path))) == 3
