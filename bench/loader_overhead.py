@@ -2,9 +2,9 @@
 
 One job runs under `stepscope run --trace none --lines none`; it loads epoch after epoch and takes the recorder's hooks
 out for every other one (a pair's order changes from round to round). An epoch's workers end with it, so their CPU time,
-their start included, is counted with that of the main process (getrusage). A sample works until its thread has used
-the CPU time asked for, so nothing but what lies between samples differs. The figure is the ratio of a pair; the table
-has its median and quartiles over all rounds, so a machine that does other things too widens it but does not move it.
+their start included, is counted with that of the main process (getrusage). A sample is a loop of Python, as long as it
+takes for the CPU time asked for. The figure is the ratio of a pair; the table has its median and quartiles over
+all rounds, so a machine that does other things too widens it but does not move it.
 
     python bench/loader_overhead.py                    # 10 ms and 0.2 ms a sample, 2 workers, batches of 32
     python bench/loader_overhead.py --ms 0.05 --batch 8 --workers 0
@@ -37,13 +37,12 @@ def job(ms: float, batch: int, workers: int, rounds: int) -> None:
             return max(4 * batch, int(SECONDS * 1000 / ms) // batch * batch)
 
         def __getitem__(self, index: int) -> torch.Tensor:
-            clock = time.thread_time_ns
-            end = clock() + int(ms * 1e6)
-            while clock() < end:
+            for _ in range(turns):
                 pass
             return sample
 
     torch.set_num_threads(1)
+    turns = int(ms * 1e6 / _turn_ns())
     sample = torch.zeros(64)
     loader = DataLoader(Busy(), batch, num_workers=workers)
     switch = _switch()
@@ -59,6 +58,17 @@ def job(ms: float, batch: int, workers: int, rounds: int) -> None:
         if turn >= 0:
             pairs.append((pair[True], pair[False]))
     print(json.dumps(pairs))
+
+
+def _turn_ns() -> float:
+    """CPU time of a turn of a loop that does nothing, the best of some tries."""
+    tries, turns = [], 1_000_000
+    for _ in range(7):
+        before = time.thread_time_ns()
+        for _ in range(turns):
+            pass
+        tries.append((time.thread_time_ns() - before) / turns)
+    return min(tries)
 
 
 def _cpu_seconds() -> float:

@@ -43,7 +43,8 @@ def a_job(tmp_path: Path) -> Path:
     blank = bytes(SPAN.size)
     write_spans(
         run, "worker-61-9", [{**about, "pid": 61, "seed": 77}, NAME],
-        span(SAMPLE, 110, cpu=9, sample=5, name=1, weight=3), blank, span(FETCH, 105, wall=20, name=1, iterator=1), blank,
+        span(SAMPLE, 110, cpu=9, sample=5, name=1, weight=3), blank,
+        span(FETCH, 105, wall=20, name=1, iterator=1), blank,
     )  # fmt: skip
     write_spans(run, "worker-61-5", [{**about, "pid": 61, "seed": 12}], span(FETCH, 90))
     return run

@@ -97,12 +97,9 @@ class Lane:
         )  # fmt: skip
         self.begin, self.begin_cpu = end, cpu
 
-    def name(self, thing: Any, name: str, place: Callable[[Any], tuple[str | None, int | None]]) -> int:
-        """The number of a name in the side table."""
-        number = self.names.get(id(thing))
-        if number is None:
-            file, line = place(thing)
-            number = self.names[id(thing)] = self.spans.name((name, file, line), name, file, line)
+    def name(self, thing: Any, name: str, place: tuple[str | None, int | None]) -> int:
+        """A number in the side table for a thing that has none in `names`."""
+        number = self.names[id(thing)] = self.spans.name((name, place), name, *place)
         return number
 
 
@@ -117,16 +114,16 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
             except BaseException as error:
                 without_our_frames(error)
                 raise
-        restore = _prepare(self, lane)
+        held = _prepare(self, lane)
         start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
         try:
             data = original(self, possibly_batched_index)
         except BaseException as error:
-            restore()
+            self.__dict__.update(held)
             _close(lane, self, possibly_batched_index, start, cpu, FAILED)
             without_our_frames(error)
             raise
-        restore()
+        self.__dict__.update(held)
         _close(lane, self, possibly_batched_index, start, cpu, 0)
         return data
 
@@ -135,8 +132,8 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return fetch
 
 
-def _prepare(fetcher: Any, lane: Lane) -> Callable[[], None]:
-    """Have the collation timed, and the samples if they are due; returns what makes it undone."""
+def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
+    """Have the collation timed, and the samples if they are due; returns the attributes to be put back."""
     held = {"collate_fn": fetcher.collate_fn}
     lane.collate_start = lane.count = 0
     try:
@@ -148,7 +145,7 @@ def _prepare(fetcher: Any, lane: Lane) -> Callable[[], None]:
     except Exception:
         lane.detail_due = sys.maxsize  # a dataset that cannot be stood for: its batches are timed as a whole
         fetcher.__dict__.update(held)
-    return lambda: fetcher.__dict__.update(held)
+    return held
 
 
 def _timed_collate(lane: Lane, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -168,8 +165,7 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
         lane.ended, lane.stood_for = end, weight
         at = (lane.batch, lane.iterator, lane.epoch, weight)
         if lane.collate_start:
-            collate = facts.plain_function(fetcher.collate_fn)
-            name = lane.name(collate, facts.name_of(collate), facts.function_place)
+            name = lane.names.get(id(fetcher.collate_fn)) or _collate_name(lane, fetcher.collate_fn)
             write(COLLATE, lane.collate_start, end - lane.collate_start, cpu_end - lane.collate_cpu, *at, -1, name,
                   size, flags)  # fmt: skip
         name = _dataset_name(lane, fetcher.dataset)
@@ -210,7 +206,13 @@ def _in_place_of(lane: Lane, dataset: Any, depth: int) -> Any:
 
 
 def _dataset_name(lane: Lane, dataset: Any) -> int:
-    return lane.name(type(dataset), facts.name_of(type(dataset)), facts.class_place)
+    kind = type(dataset)
+    return lane.names.get(id(kind)) or lane.name(kind, facts.name_of(kind), facts.class_place(kind))
+
+
+def _collate_name(lane: Lane, collate: Any) -> int:
+    function = facts.plain_function(collate)
+    return lane.name(collate, facts.name_of(function), facts.function_place(function))
 
 
 class _Samples:
