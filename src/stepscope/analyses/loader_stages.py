@@ -25,7 +25,7 @@ RECORD_LOADING = "run it with `stepscope run -- COMMAND`, without --loader off"
 
 COLUMNS = (
     RANK,
-    Column("loader", pl.Int64, None, "number of the DataLoader; null: one inside a worker"),
+    Column("loader", pl.Int64, None, "number of the DataLoader; null: one inside a worker, or of another thread"),
     Column("stage", pl.String, None, "what was done"),
     Column("where", pl.String, None, "worker, feeder thread, main process or pin-memory thread"),
     Column("count", pl.Int64, "count", "how often"),

@@ -119,7 +119,7 @@ class _Probe:
             return
         from .loading.hooks import install
 
-        install(module, self._run_dir, lambda source: self._registry.use_of(source).id)
+        install(module, self._run_dir, self._registry.known)
 
     def stateful_loader(self, module: Any) -> None:
         loader = module.StatefulDataLoader

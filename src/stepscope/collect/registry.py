@@ -36,6 +36,11 @@ class Registry:
         self._uses[id(loader)] = (weakref.ref(loader), use)
         return use
 
+    def known(self, loader: Any) -> int | None:
+        """The number of a DataLoader that has a use, None for any other."""
+        held = self._uses.get(id(loader))
+        return held[1].id if held is not None and held[0]() is loader else None
+
     def identify(self, iterator: Any) -> LoaderUse:
         """The use of an iterator that no `__iter__` of ours has marked; marks it."""
         use = self._new(iterator, iterator)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["install"]
 
 
-def install(module: Any, run_dir: str, identify: Callable[[Any], int]) -> None:
+def install(module: Any, run_dir: str, identify: Callable[[Any], int | None]) -> None:
     """Hook `module`, torch.utils.data.dataloader. Raises AttributeError for one of a build we do not know."""
     loading = Loading(run_dir, identify)
     os.register_at_fork(after_in_child=loading.forked)

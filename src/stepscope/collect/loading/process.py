@@ -22,9 +22,9 @@ ITERATORS_LIMIT = 1024
 
 
 class Loading:
-    """What this process records of its loaders. `identify(loader)` gives the number that facts.jsonl has for it."""
+    """What this process records of its loaders. `identify(loader)` gives the number that facts.jsonl has for it, or None."""
 
-    def __init__(self, run_dir: str, identify: Callable[[Any], int]) -> None:
+    def __init__(self, run_dir: str, identify: Callable[[Any], int | None]) -> None:
         self._run_dir, self._identify = run_dir, identify
         self._spans: SpanFile | None = None
         self._made = 0
