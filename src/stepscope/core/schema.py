@@ -187,7 +187,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "loader_spans": _ids(
         Column("worker", pl.Int32, None, "number of the worker; null: the process that trains"),
-        Column("loader", pl.Int64, None, "number of the DataLoader in the process, as in `loaders`; null: not in there"),
+        Column("loader", pl.Int64, None, "number of the DataLoader as in `loaders`; null: it is not in there"),
         Column("iterator", pl.Int64, None, "number of the loader's iterator; null: of a loader inside a worker"),
         Column("epoch", pl.Int64, None, "how often a lasting iterator had begun again; `batch` begins anew with it"),
         Column("batch", pl.Int64, None, "number of the batch in the epoch of the iterator, from 0"),

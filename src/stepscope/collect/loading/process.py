@@ -22,7 +22,7 @@ ITERATORS_LIMIT = 1024
 
 
 class Loading:
-    """What this process records of its loaders. `identify(loader)` gives the number that facts.jsonl has for it, or None."""
+    """What this process records of its loaders. `identify(loader)` gives the number in facts.jsonl, or None."""
 
     def __init__(self, run_dir: str, identify: Callable[[Any], int | None]) -> None:
         self._run_dir, self._identify = run_dir, identify
