@@ -2,8 +2,10 @@
 
 import pytest
 
+from stepscope.analyses.loader_batches import loader_batches
 from stepscope.analyses.loader_stages import loader_stages
 from stepscope.analyses.loader_workers import loader_workers
+from stepscope.analyses.stall_pattern import stall_pattern
 from stepscope.core.errors import MissingData
 from stepscope.core.synth import Synth
 
@@ -84,3 +86,40 @@ def test_a_loader_without_workers_has_stages_only() -> None:
 def test_nothing_was_recorded() -> None:
     with pytest.raises(MissingData, match="loader_spans"):
         loader_stages(Synth().run())
+
+
+def test_batches_that_lay_ready_and_batches_that_came_late() -> None:
+    synth = Synth()
+    for batch, (ready, needed) in enumerate([(12, 20), (30, 22)]):
+        span(synth, "send index", batch, batch + 1, batch=batch)
+        span(synth, "fetch", batch + 1, 10, worker=batch, batch=batch)
+        span(synth, "send", 11, ready, worker=batch, batch=batch)
+        span(synth, "wait", needed, needed + 10, batch=batch)
+    span(synth, "wait", 40, 41, batch=2)  # its worker was not recorded
+    assert [[value / MS for value in row] for row in loader_batches(synth.run()).select(
+        "asked", "begun", "made", "ready", "needed", "had", "late", "slack"
+    ).rows()] == [[1, 1, 10, 12, 20, 30, 0, 8], [2, 2, 10, 30, 22, 32, 8, 0]]  # fmt: skip
+
+
+def waits(lengths: list[int], workers: int) -> Synth:
+    """A loader with these waits in ms, one after another."""
+    synth, now = Synth(), 0
+    for worker in range(workers):
+        span(synth, "fetch", 0, 1, worker=worker)
+    for batch, length in enumerate(lengths):
+        span(synth, "wait", now, now + length, batch=batch)
+        now += length + 10
+    return synth
+
+
+def test_every_third_batch_stalls_with_three_workers() -> None:
+    run = waits([900, *(40 if batch % 3 == 0 else 0 for batch in range(1, 40))], workers=3).run()
+    assert stall_pattern(run).rows() == [(0, 0, 3, 40, 14, 3, 1.0, (900 + 13 * 40) / 14 * MS, 1.0)]
+
+
+def test_waits_without_a_period() -> None:
+    run = waits([40 if batch in (1, 2, 7, 9, 20, 21, 33) else 1 for batch in range(40)], workers=2).run()
+    assert stall_pattern(run).select("period", "regular").rows() == [(1, 1 / 3)]
+    for calm in (waits([0] * 40, workers=2), waits([40, 0, 40], workers=2), waits([40, 0] * 20, workers=1)):
+        with pytest.raises(MissingData, match="stalls"):
+            stall_pattern(calm.run())

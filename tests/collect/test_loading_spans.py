@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from stepscope.collect.loading import spans as file_of_spans
-from stepscope.collect.loading.fetching import Lane, fetch_hook
+from stepscope.collect.loading.fetching import BATCH_COST, OWN_NS, Lane, fetch_hook
 from stepscope.collect.loading.receiving import Receiver, pin_hook
 from stepscope.collect.loading.spans import FETCH, FILES_LIMIT, LIMIT, MAGIC, PIN, RECORD, SpanFile, open_spans
 from stepscope.collect.mapped import reserves
@@ -112,13 +112,14 @@ def test_a_disk_that_promises_no_room_is_said(tmp_path: Path, monkeypatch: pytes
 # -- how often -----------------------------------------------------------------------------------------------------
 
 
-def recorded(lane: Lane, cpu: int, batches: int) -> list[tuple[int, int]]:
-    """The batches that are recorded when each takes `cpu` ns and recording one costs 10,000, with their weights."""
+def recorded(lane: Lane, cpu: int, batches: int, own: int = OWN_NS) -> list[tuple[int, int]]:
+    """The batches that are recorded when each takes `cpu` ns, with their weights. Recording one costs 8 `own`."""
     found = []
     for batch in range(batches):
         if lane.enter(batch):
             found.append((batch, lane.weight()))
-            lane.next_due(10_000, cpu)
+            lane.next_due(BATCH_COST, cpu)
+            lane.measured(own)
     return found
 
 
@@ -127,9 +128,16 @@ def test_a_long_batch_is_always_recorded(spans: SpanFile) -> None:
 
 
 def test_a_short_batch_is_recorded_so_often_that_it_stays_cheap(spans: SpanFile) -> None:
-    found = recorded(Lane(spans, 1), 500_000, 100)  # 10 µs are 2 % of it
-    assert found[:3] == [(0, 1), (6, 6), (12, 6)]
+    found = recorded(Lane(spans, 1), 500_000, 100)  # 24 µs are 5 % of it
+    assert found[:3] == [(0, 1), (13, 13), (26, 13)]
     assert sum(weight for _, weight in found) == found[-1][0] + 1
+
+
+def test_where_recording_is_slow_it_is_done_more_rarely(spans: SpanFile) -> None:
+    found = recorded(Lane(spans, 1), 10_000_000, 400, own=80_000)  # 640 µs are 6 % of it
+    assert [weight for _, weight in found][:3] == [1, 1, 5]
+    assert found[-1][1] == 16
+    assert recorded(Lane(spans, 1), 10_000_000, 5, own=10) == [(batch, 1) for batch in range(5)]
 
 
 class Fetcher:

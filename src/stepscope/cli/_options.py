@@ -50,7 +50,7 @@ def recording(options: RunOptions) -> dict[str, object]:
         "with": extras or [],
         "activities": activities,
         "lines_hz": _lines(options.lines),
-        "loader": options.loader == "on",
+        "loader": options.loader,
         "trace_seconds": _TRACE_SECONDS,
         "trace_events": _TRACE_EVENTS,
     }

@@ -115,11 +115,12 @@ class _Probe:
         iterator, loader = module._BaseDataLoaderIter, module.DataLoader
         iterator.__next__ = self._hooks.next_hook(self._clock, iterator.__next__)
         loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
-        if _options().get("loader") is False:
+        asked = _options().get("loader", "on")
+        if asked == "off":
             return
         from .loading.hooks import install
 
-        install(module, self._run_dir, self._registry.known)
+        install(module, self._run_dir, self._registry.known, asked == "all")
 
     def stateful_loader(self, module: Any) -> None:
         loader = module.StatefulDataLoader

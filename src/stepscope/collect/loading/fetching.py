@@ -22,16 +22,19 @@ if TYPE_CHECKING:
 
     from .spans import SpanFile
 
-__all__ = ["SHARE", "Lane", "cpu_ns", "fetch_hook", "without_our_frames"]
+__all__ = ["BATCH_COST", "OWN_NS", "Lane", "cpu_ns", "fetch_hook", "without_our_frames"]
 
-SHARE = 0.004
-"""Part of a batch's CPU time that its spans may cost, and its samples again: less than 1 % in all."""
+BATCH_COST, SAMPLE_COST = 8.0, 0.4
+"""CPU time of all spans of a batch, and of that of a sample, in times of the part that is measured each time.
 
-BATCH_COST_NS = 14_000
-"""CPU time of all spans of a batch, in its worker and in the main process (bench/loader_overhead.py)."""
+What recording costs depends on the job: 5 µs a batch where it runs again and again, many times that where caches are
+cold, because samples are long or other processes take turns. So that part is timed, and the rest goes with it.
+"""
 
-SAMPLE_COST_NS = 1_800
-"""CPU time of the span of one sample: two clocks, one record."""
+OWN_NS = 3_000
+"""CPU time of the measured part, until it has been measured; it is never taken for less."""
+
+_SMOOTH = 4  # a measurement counts a fourth: one that was interrupted says little
 
 FAILED = 1  # flag: the fetch raised, or the iterable ended in it
 _LONGEST = 0xFFFF
@@ -51,13 +54,14 @@ class Lane:
 
     __slots__ = (
         "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "count", "detail_due", "detail_last", "due",
-        "ended", "epoch", "iterator", "last", "live", "names", "seen", "spans", "stood_for", "stride",
+        "ended", "epoch", "iterator", "last", "live", "names", "own", "seen", "spans", "stood_for", "stride",
     )  # fmt: skip
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         self.spans, self.iterator = spans, iterator
         self.epoch = self.seen = self.due = self.detail_due = self.count = self.ended = 0
         self.stride = self.stood_for = 1
+        self.own = OWN_NS
         self.batch = self.last = self.detail_last = -1
         self.live = False
         self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
@@ -78,11 +82,14 @@ class Lane:
         """How many batches this recorded one stands for."""
         return min(self.seen - 1 - self.last, _LONGEST)
 
-    def next_due(self, cost: int, cpu: int) -> None:
-        """Settle when the next batch is recorded: this one used `cpu` ns, recording one costs `cost`."""
+    def measured(self, own: int) -> None:
+        """The measured part of recording took `own` ns this time."""
+        self.own = max(OWN_NS, self.own + (own - self.own) // _SMOOTH)
+
+    def next_due(self, cost: float, used: int) -> None:
+        """Settle when the next batch is recorded: this one took `used` ns, recording one costs `cost` times `own`."""
         self.last = self.seen - 1
-        stride = 1 + int(cost / (SHARE * max(1, cpu)))
-        self.stride = min(max(stride, self.spans.thinning()), _LONGEST)
+        self.stride = min(max(_stride(cost * self.own, used, self.spans.share), self.spans.thinning()), _LONGEST)
         self.due = self.last + self.stride
         self.live = False
 
@@ -101,6 +108,11 @@ class Lane:
         """A number in the side table for a thing that has none in `names`."""
         number = self.names[id(thing)] = self.spans.name((name, place), name, *place)
         return number
+
+
+def _stride(cost: float, used: int, share: float) -> int:
+    """Every how many batches may be recorded, at a cost that may be a share of the `used` time of all, both in ns."""
+    return 1 + int(cost / (share * max(1, used)))
 
 
 def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -171,10 +183,11 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
         name = _dataset_name(lane, fetcher.dataset)
         write(FETCH, start, end - start, cpu_end - cpu, *at, -1, name, size, flags)
         if lane.count:
-            stride = 1 + int(lane.count * SAMPLE_COST_NS / (SHARE * max(1, cpu_end - cpu)))
             lane.detail_last = lane.seen - 1
+            stride = _stride(lane.count * SAMPLE_COST * lane.own, cpu_end - cpu, lane.spans.share)
             lane.detail_due = lane.detail_last + min(stride, _LONGEST)
-        lane.next_due(BATCH_COST_NS, cpu_end - cpu)
+        lane.next_due(BATCH_COST, cpu_end - cpu)
+        lane.measured(cpu_ns() - cpu_end)
     except Exception:
         lane.due = sys.maxsize  # recording this loader fails: it is left alone
         lane.live = False

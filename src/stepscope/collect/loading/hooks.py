@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 from .fetching import fetch_hook
 from .process import Loading
 from .receiving import multiple_hooks, pin_hook, single_hook
+from .spans import SHARE
 from .worker import worker_hook
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["install"]
 
 
-def install(module: Any, run_dir: str, identify: Callable[[Any], int | None]) -> None:
+def install(module: Any, run_dir: str, identify: Callable[[Any], int | None], all_batches: bool) -> None:
     """Hook `module`, torch.utils.data.dataloader. Raises AttributeError for one of a build we do not know."""
-    loading = Loading(run_dir, identify)
+    loading = Loading(run_dir, identify, math.inf if all_batches else SHARE)
     os.register_at_fork(after_in_child=loading.forked)
     utils, multiple, single = module._utils, module._MultiProcessingDataLoaderIter, module._SingleProcessDataLoaderIter
     replaced = [(multiple, name, hook) for name, hook in multiple_hooks(multiple, loading).items()]

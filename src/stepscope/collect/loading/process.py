@@ -22,10 +22,13 @@ ITERATORS_LIMIT = 1024
 
 
 class Loading:
-    """What this process records of its loaders. `identify(loader)` gives the number in facts.jsonl, or None."""
+    """What this process records of its loaders. `identify(loader)` gives the number in facts.jsonl, or None.
 
-    def __init__(self, run_dir: str, identify: Callable[[Any], int | None]) -> None:
-        self._run_dir, self._identify = run_dir, identify
+    `share` of a batch's CPU time may go into its spans, and again into those of its samples.
+    """
+
+    def __init__(self, run_dir: str, identify: Callable[[Any], int | None], share: float) -> None:
+        self._run_dir, self._identify, self._share = run_dir, identify, share
         self._spans: SpanFile | None = None
         self._made = 0
         self._off = False
@@ -33,7 +36,7 @@ class Loading:
     def open(self, role: str, about: dict[str, Any]) -> SpanFile | None:
         """The file of this process, opened now if it is not yet; None: nothing is recorded. Raises OSError."""
         if self._spans is None and not self._off:
-            self._spans = open_spans(self._run_dir, role, about)
+            self._spans = open_spans(self._run_dir, role, about, self._share)
             if self._spans is None:
                 self._off = True
                 leave_note(self._run_dir, "loading of further processes", "there are as many files as a run may have")

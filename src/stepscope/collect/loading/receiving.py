@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["multiple_hooks", "pin_hook", "single_hook"]
 
-BATCH_COST_NS = 8_000
-"""CPU time of the spans of a batch in the main process (bench/loader_overhead.py)."""
+BATCH_COST = 3.0
+"""Time of all spans of a batch in the main process, in times of what is measured: writing one of them."""
 
 _SMOOTH = 8  # batches: a burst of ready ones is no pace
 _UNKNOWN_NS = 1_000_000_000  # until the second batch is asked for
@@ -148,8 +148,10 @@ def _next_data_hook(original: Method) -> Method:
             raise
         if live:
             batch = self._rcvd_idx - 1 if getattr(self, "_in_order", True) else lane.got
-            lane.spans.write(WAIT, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, lane.weight())
-            lane.next_due(BATCH_COST_NS, lane.pace or _UNKNOWN_NS)
+            end, cpu = _now(), cpu_ns()
+            lane.spans.write(WAIT, begin, end - begin, -1, batch, lane.iterator, lane.epoch, lane.weight())
+            lane.next_due(BATCH_COST, lane.pace or _UNKNOWN_NS)
+            lane.measured(cpu_ns() - cpu)
         return data
 
     return _like(original, _next_data)

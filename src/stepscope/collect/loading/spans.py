@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLLATE", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LIMIT", "MAGIC", "PIN", "PUT", "RECEIVE", "RECORD",
-    "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "WAIT", "SpanFile", "open_spans",
+    "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SHARE", "WAIT", "SpanFile", "open_spans",
 ]  # fmt: skip
 
 INDEX_WAIT, FETCH, SAMPLE, COLLATE, PUT = 1, 2, 3, 4, 5  # in the main thread of a worker
@@ -36,6 +36,9 @@ MAGIC = b"STEPSCOPE-LOADS1"
 
 RECORD = struct.Struct("<qqqqiIIHHHBB")
 """start, wall, cpu, sample, batch, name, count, weight, iterator, epoch, flags, stage. The stage is never 0."""
+
+SHARE = 0.004
+"""Part of a batch's CPU time that its spans may cost, and its samples again: less than 1 % in all."""
 
 FILES_LIMIT = 512
 """Files of a run: workers that do not persist are new ones in every epoch, and the first epochs tell enough."""
@@ -50,7 +53,7 @@ _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 _MOST = 0xFFFF  # of the fields of 16 bits
 
 
-def open_spans(run_dir: str, role: str, about: dict[str, Any]) -> SpanFile | None:
+def open_spans(run_dir: str, role: str, about: dict[str, Any], share: float = SHARE) -> SpanFile | None:
     """The file of this process, or None where its disk cannot promise room or there are files enough. Raises OSError.
 
     `role` is "main" or "worker"; `about` goes into the first line of the side table.
@@ -60,7 +63,7 @@ def open_spans(run_dir: str, role: str, about: dict[str, Any]) -> SpanFile | Non
         raise OSError(errno.ENOTSUP, "the file system of the run does not promise room for a file")
     if len(os.listdir(folder)) >= 2 * FILES_LIMIT:
         return None
-    return SpanFile(os.path.join(folder, f"{role}-{os.getpid()}-{time.monotonic_ns()}"), {"kind": role, **about})
+    return SpanFile(os.path.join(folder, f"{role}-{os.getpid()}-{time.monotonic_ns()}"), {"kind": role, **about}, share)
 
 
 def prepared(folder: str) -> bool:
@@ -75,12 +78,24 @@ _prepared: dict[str, bool] = {}
 
 
 class SpanFile:
-    """`path`.bin and `path`.jsonl. `lost` counts spans that found no room."""
+    """`path`.bin and `path`.jsonl. `lost` counts spans without room; `share` of a batch's time may go into them."""
 
-    __slots__ = ("_capacity", "_descriptor", "_end", "_lock", "_names", "_pid", "_space", "_take", "lost", "path")
+    __slots__ = (
+        "_capacity",
+        "_descriptor",
+        "_end",
+        "_lock",
+        "_names",
+        "_pid",
+        "_space",
+        "_take",
+        "lost",
+        "path",
+        "share",
+    )
 
-    def __init__(self, path: str, about: dict[str, Any]) -> None:
-        self.path, self.lost = path, 0
+    def __init__(self, path: str, about: dict[str, Any], share: float = SHARE) -> None:
+        self.path, self.lost, self.share = path, 0, share
         self._pid = os.getpid()
         self._names: dict[Any, int] = {}
         self._lock = allocate_lock()

@@ -1,0 +1,61 @@
+"""When each batch was ready, and when it was needed.
+
+One row is a batch of a loader with workers, of which both the worker and the training process recorded their part.
+`asked` is when its indices were sent, `begun` and `made` when its fetch began and ended, `ready` when its last byte was
+in the pipe, `needed` when the training process asked for it, `had` when it had it. `late` is the time from needed to
+ready, 0 for a batch that was ready before it was needed; what remains of had - needed is taking it out of the queue.
+`slack` is the time from ready to needed, 0 for a late batch: how long it lay there.
+"""
+
+import polars as pl
+
+from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column
+
+__all__ = ["ANALYSIS", "loader_batches"]
+
+_KEYS = ("rank", "loader", "iterator", "epoch", "batch")
+COLUMNS = (
+    RANK,
+    Column("loader", pl.Int64, None, "number of the DataLoader"),
+    Column("iterator", pl.Int64, None, "number of its iterator"),
+    Column("epoch", pl.Int64, None, "epoch of the iterator"),
+    Column("batch", pl.Int64, None, "number of the batch in it"),
+    Column("worker", pl.Int32, None, "worker that made it"),
+    Column("asked", pl.Int64, "ns", "indices sent; null: not recorded"),
+    Column("begun", pl.Int64, "ns", "fetch began"),
+    Column("made", pl.Int64, "ns", "fetch ended"),
+    Column("ready", pl.Int64, "ns", "sent by the feeder thread"),
+    Column("needed", pl.Int64, "ns", "asked for by the training process"),
+    Column("had", pl.Int64, "ns", "in the hands of the training process"),
+    Column("late", pl.Int64, "ns", "ready - needed, at least 0"),
+    Column("slack", pl.Int64, "ns", "needed - ready, at least 0"),
+)
+
+
+def compute(run: Run) -> pl.DataFrame:
+    """Rows by rank, iterator and batch. Raises MissingData where no batch of a worker was recorded on both sides."""
+    spans = run.table("loader_spans", how=RECORD_LOADING).filter(pl.col("iterator").is_not_null())
+    rows = (
+        _of(spans, "fetch", "begun", "made", "worker")
+        .join(_of(spans, "send", "_", "ready"), on=_KEYS, nulls_equal=True)
+        .join(_of(spans, "wait", "needed", "had"), on=_KEYS, nulls_equal=True)
+        .join(_of(spans, "send index", "__", "asked"), on=_KEYS, how="left", nulls_equal=True)
+    )
+    if rows.is_empty():
+        raise MissingData("batches made by DataLoader workers", how="run it with num_workers=1 or more")
+    late = pl.col("ready") - pl.col("needed")
+    rows = rows.with_columns(late=late.clip(lower_bound=0), slack=(-late).clip(lower_bound=0))
+    return shaped(rows.sort(_KEYS), COLUMNS)
+
+
+def _of(spans: pl.DataFrame, stage: str, start: str, end: str, *more: str) -> pl.DataFrame:
+    """The spans of a stage by batch, their times under other names."""
+    chosen = spans.filter(pl.col("stage") == stage).unique(_KEYS, keep="first", maintain_order=True)
+    return chosen.select(*_KEYS, *more, pl.col("start").alias(start), pl.col("end").alias(end))
+
+
+ANALYSIS = loader_batches = Analysis(compute=compute, columns=COLUMNS, scope="rank")
