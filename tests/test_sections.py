@@ -77,6 +77,11 @@ def facts_of(synth: Synth) -> None:
     synth.add("meta", source="run", key="command", value='["python", "train.py"]')
     synth.add("skipped", source="t.json", reason="events without a name", count=3)
     synth.add("memory", thread="1", time=3061 * MS, device_type=1, device=0, bytes=64, address=1, total_allocated=99)
+    for step, stage in enumerate(("fetch", "sample", "send", "wait")):
+        synth.add(
+            "loader_spans", worker=None if stage == "wait" else 0, loader=0, iterator=1, epoch=0, batch=0, stage=stage,
+            name="pkg.Images", file="data.py", line=7, start=step * MS, end=(step + 1) * MS, weight=1, failed=False,
+        )  # fmt: skip
     for step in range(4, 30):
         for part in range(3):
             time = step * STEP + 10 + 20 * part

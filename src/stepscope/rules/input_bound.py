@@ -38,6 +38,7 @@ from stepscope.analyses._device_idle import device_idle
 from stepscope.analyses._loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
 from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._work import has_gpu
+from stepscope.analyses._worker_calls import WorkerCall, slowest_calls
 from stepscope.analyses.core_waits import UNCOUNTED
 from stepscope.analyses.lines import lines
 from stepscope.core.errors import MissingData
@@ -84,15 +85,16 @@ def check(run: Run) -> Iterator[Finding]:
     culprits = [row for row in waits if row.wait / row.step >= worst.wait / worst.step - ALIKE]
     facts = loader_facts(run, worst.rank)
     found = _lines(run, worst.rank)
+    calls = slowest_calls(run, worst.rank)
     crowded = crowding(run, worst.rank)
     yield Finding(
         title="Training waits for the next batch",
         cause="data-reading",
-        evidence=(*_evidence(worst, culprits, waits, facts), *_crowding(crowded)),
+        evidence=(*_evidence(worst, culprits, waits, facts), *_slowest(calls), *_crowding(crowded)),
         gain=_gain(worst, facts, crowded),
-        advice=tuple(_advice(worst, facts, found, gpu=has_gpu(run))),
+        advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
-        where=found or facts.places,
+        where=found or tuple(call.place for call in calls) or facts.places,
     )
 
 
@@ -106,6 +108,17 @@ def _gain(worst: _Wait, facts: LoaderFacts, crowded: float) -> Gain:
         high_ns=int(min(worst.wait + UNCOUNTED * crowded, worst.step)),
         basis="from more workers on the cores there are, to all of the wait if loading itself gets cheaper",
         confidence="structural",
+    )
+
+
+def _slowest(calls: tuple[WorkerCall, ...]) -> tuple[Evidence, ...]:
+    """How long the slowest call of the user's own takes where batches are made."""
+    if not calls:
+        return ()
+    label = f"mean {calls[0].stage} in {calls[0].place.symbol}"
+    return (
+        Evidence(label=label, value=calls[0].mean, unit="ns", source="loader_spans"),
+        Evidence(label="its share of making a batch", value=calls[0].share, unit="ratio", source="loader_spans"),
     )
 
 
@@ -181,7 +194,9 @@ def _lines(run: Run, rank: int) -> tuple[Place, ...]:
     )
 
 
-def _advice(worst: _Wait, facts: LoaderFacts, found: tuple[Place, ...], *, gpu: bool) -> Iterator[Advice]:
+def _advice(
+    worst: _Wait, facts: LoaderFacts, found: tuple[Place, ...], calls: tuple[WorkerCall, ...], *, gpu: bool
+) -> Iterator[Advice]:
     workers, suggested = facts.workers, facts.suggested
     if worst.at_start >= AT_START and workers and not facts.persistent:
         yield Advice(
@@ -206,6 +221,8 @@ def _advice(worst: _Wait, facts: LoaderFacts, found: tuple[Place, ...], *, gpu: 
         yield Advice(
             text="Make this line cheaper, do its work once before training, or do it for a whole batch at once"
         )
+    elif calls:
+        yield Advice(text="The first of these calls takes the most time of making a batch: make it cheaper first")
     elif facts.places and workers:
         yield Advice(text="This code runs in the workers: time its parts, and move what can be done once out of it")
 

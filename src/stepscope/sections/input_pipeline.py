@@ -1,0 +1,88 @@
+"""What the input pipeline does with its time: stages of each loader, and its workers."""
+
+import polars as pl
+
+from stepscope.analyses.loader_batches import loader_batches
+from stepscope.analyses.loader_stages import RECORD_LOADING, loader_stages
+from stepscope.analyses.loader_workers import loader_workers
+from stepscope.analyses.stall_pattern import stall_pattern
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Block, Section, Text, Value
+from stepscope.core.run import Analysis, Run
+from stepscope.sections import excerpt
+
+__all__ = ["SECTION"]
+
+_STAGES = 12
+_WORKERS = 16
+_REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
+_STAGE = {
+    "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
+    "wall": "in all", "cpu": "CPU time", "waiting": "waiting", "share": "share of the time",
+}  # fmt: skip
+_WORKER = {
+    "rank": "rank", "loader": "loader", "worker": "worker", "batches": "batches", "busy": "busy", "running":
+    "with a core", "putting": "putting", "ahead": "ahead", "starved": "starved", "sending": "sending",
+}  # fmt: skip
+
+
+def build(run: Run) -> list[Block]:
+    if not run.rows("loader_spans"):
+        if run.rows("loaders"):
+            raise MissingData("spans of the input pipeline", how=RECORD_LOADING)
+        return []
+    stages = loader_stages(run)
+    blocks = excerpt(
+        "Stages of loading", loader_stages, stages, _told(stages, _STAGE), limit=_STAGES, name="loader_stages"
+    )
+    workers = _optional(loader_workers, run)
+    if workers is not None:
+        headings = _told(workers, _WORKER)
+        blocks += excerpt(
+            "DataLoader workers", loader_workers, workers, headings, limit=_WORKERS, name="loader_workers"
+        )
+    return [*blocks, *_late(run), *_stalls(run)]
+
+
+def _told(rows: pl.DataFrame, headings: dict[str, str]) -> dict[str, str]:
+    """Headings without a lone loader."""
+    lone = rows["loader"].n_unique() == 1
+    return {column: heading for column, heading in headings.items() if not (lone and column == "loader")}
+
+
+def _late(run: Run) -> list[Block]:
+    """How many batches were not ready when they were needed."""
+    batches = _optional(loader_batches, run)
+    if batches is None:
+        return []
+    late = batches.filter(pl.col("late") > 0)
+    if late.is_empty():
+        return [
+            Text("All of {} batches looked at were ready before they were needed.", (Value(batches.height, "count"),))
+        ]
+    mean = float(late["late"].sum()) / late.height
+    text = "{} of {} batches looked at were not ready when they were needed, and {} late in the mean."
+    return [Text(text, (Value(late.height, "count"), Value(batches.height, "count"), Value(mean, "ns")))]
+
+
+def _stalls(run: Run) -> list[Block]:
+    """One sentence for each loader that stalls at every Nth batch, N being its workers."""
+    patterns = _optional(stall_pattern, run)
+    if patterns is None:
+        return []
+    text = "Training stalls once in {} batches, as many as there are workers, for {} in the mean: they run in step."
+    return [
+        Text(text, (Value(row["period"], "count"), Value(row["stall"], "ns")))
+        for row in patterns.iter_rows(named=True)
+        if row["period"] == row["workers"] and row["regular"] >= _REGULAR
+    ]
+
+
+def _optional(analysis: Analysis, run: Run) -> pl.DataFrame | None:
+    try:
+        return analysis(run)
+    except MissingData:
+        return None
+
+
+SECTION = Section(title="Input pipeline", order=45, build=build)

@@ -1,0 +1,83 @@
+"""What a report says of the input pipeline, and which call of a worker the rule points at."""
+
+import pytest
+
+from stepscope.analyses._worker_calls import slowest_calls
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Finding, Place
+from stepscope.core.report import Table, Text
+from stepscope.core.synth import MS, Synth
+from stepscope.rules.input_bound import RULE
+from stepscope.sections.input_pipeline import SECTION
+
+STEP = 40  # ms
+
+
+def span(synth: Synth, stage: str, start: float, end: float, worker: int | None, batch: int, **columns: object) -> None:
+    known = {"loader": 0, "iterator": 1, "epoch": 0, "weight": 1, "failed": False, "rank": 0}
+    synth.add(
+        "loader_spans", pid="1" if worker is None else str(100 + worker), worker=worker, stage=stage, batch=batch,
+        start=round(start * MS), end=round(end * MS), **{**known, **columns},
+    )  # fmt: skip
+
+
+def two_workers_in_step(steps: int = 12, *, traced: bool = True) -> Synth:
+    """Every other step waits 36 ms for two batches that were begun together."""
+    synth = Synth().add("loaders", loader=0, train=True, dataset="__main__.Rows", num_workers=2, batch_size=4)
+    for step in range(steps):
+        start, wait = STEP * step, 36 if step % 2 == 0 else 0
+        synth.step(step, start, start + STEP, data_wait=wait, forward=1, backward=1, optimizer=1, samples=4)
+        if not traced:
+            continue
+        ready = STEP * (step - step % 2) + 36
+        span(synth, "fetch", ready - 70, ready - 2, step % 2, step, cpu=MS)
+        span(synth, "sample", ready - 70, ready - 10, step % 2, step, name="__main__.Rows", file="/d/a.py", line=4)
+        library = "/x/site-packages/torch/c.py"
+        span(synth, "collate", ready - 10, ready - 2, step % 2, step, name="torch.c", file=library, line=9)
+        span(synth, "send", ready - 2, ready, step % 2, step)
+        span(synth, "wait", start, start + wait, None, step)
+    return synth
+
+
+def told(synth: Synth) -> tuple[list[str], list[str]]:
+    """Titles of tables and sentences of the section."""
+    blocks = SECTION.build(synth.run())
+    tables = [block.title for block in blocks if isinstance(block, Table)]
+    return tables, [block.text.format(*(f"{value.value:g}" for value in block.values)) for block in blocks
+                    if isinstance(block, Text)]  # fmt: skip
+
+
+def test_tables_and_sentences() -> None:
+    tables, sentences = told(two_workers_in_step())
+    assert tables == ["Stages of loading", "DataLoader workers"]
+    assert sentences == [
+        "6 of 12 batches looked at were not ready when they were needed, and 3.6e+07 late in the mean.",
+        "Training stalls once in 2 batches, as many as there are workers, for 3.6e+07 in the mean: they run in step.",
+    ]
+
+
+def test_without_spans_the_section_says_how_to_record_them_or_nothing() -> None:
+    with pytest.raises(MissingData, match="input pipeline"):
+        SECTION.build(two_workers_in_step(traced=False).run())
+    assert SECTION.build(Synth().step(0, 0, 10, data_wait=0).run()) == []
+
+
+def finding(synth: Synth) -> Finding:
+    (found,) = RULE.check(synth.run())
+    return found
+
+
+def test_the_rule_points_at_the_slowest_call_in_the_workers() -> None:
+    found = finding(two_workers_in_step())
+    assert found.where == (Place(file="/d/a.py", line=4, symbol="__main__.Rows"),)
+    values = {row.label: row.value for row in found.evidence}
+    assert values["mean sample in __main__.Rows"] == 60 * MS
+    assert values["its share of making a batch"] == pytest.approx(60 / 68)
+
+
+def test_only_the_training_loader_counts_and_no_library() -> None:
+    synth = two_workers_in_step()
+    span(synth, "sample", 0, 900, 0, 0, loader=1, name="__main__.Validation", file="/d/a.py", line=40)
+    assert [call.place.symbol for call in slowest_calls(synth.run(), 0)] == ["__main__.Rows"]
+    assert slowest_calls(synth.run(), 1) == ()
+    assert slowest_calls(two_workers_in_step(traced=False).run(), 0) == ()
