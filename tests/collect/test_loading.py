@@ -17,7 +17,7 @@ JOB = str(Path(__file__).parent / "jobs" / "loading.py")
 NOTHING = {"trace": None, "lines_hz": 0}
 QUICK = (
     "map", "lasting", "iterable", "batched", "nested", "init", "single", "single-iterable", "any-order", "no-batches",
-    "validation", "break",
+    "validation", "break", "transforms", "single-transforms",
 )  # fmt: skip
 BATCHES = 6  # of an epoch of 24 samples
 IN_WORKER = {"index wait", "fetch", "sample", "collate", "put", "serialize", "send"}
@@ -57,9 +57,9 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return recorded(tmp_path_factory.mktemp("loading") / "run", *QUICK)
 
 
-def spans_of(run: Run, name: str, quick: tuple[str, ...] = QUICK) -> pl.DataFrame:
-    """The spans of one way: every way makes one loader, but `validation`, which makes two."""
-    return run.optional("loader_spans").filter(pl.col("loader") == quick.index(name))
+def spans_of(run: Run, name: str, at: int = 0) -> pl.DataFrame:
+    """The spans of one way: every way makes one loader, but `validation`, which makes two (`at`: of those before)."""
+    return run.optional("loader_spans").filter(pl.col("loader") == QUICK.index(name) + at)
 
 
 def weights(spans: pl.DataFrame, stage: str) -> int:
@@ -165,6 +165,22 @@ def test_samples_are_named_after_the_data_set_that_made_them(quick: Run) -> None
     streamed = spans_of(quick, "iterable").filter(pl.col("stage") == "sample")
     assert set(streamed["name"]) == {"__main__.Stream"}
     assert weights(streamed, "sample") == 48
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "samples"), [("transforms", 48), ("single-transforms", 16)])
+def test_transforms_and_readers_inside_the_samples(quick: Run, name: str, samples: int) -> None:
+    spans = spans_of(quick, name, at=1)
+    called = spans.filter(pl.col("stage").is_in(["transform", "read"])).group_by("stage", "name").agg(pl.len())
+    assert {row[:2]: row[2] for row in called.iter_rows()} == {
+        **{("transform", f"__main__.{one}"): samples for one in ("Chain", "Decoded", "Scaled", "shifted")},
+        ("read", "numpy.load"): samples,
+    }
+    assert set(spans.filter(pl.col("stage") == "transform")["file"]) == {JOB}
+    inner = spans.filter(pl.col("name") == "numpy.load")
+    outer = spans.filter(pl.col("name") == "__main__.Decoded")
+    assert (inner.sort("pid", "start")["start"] >= outer.sort("pid", "start")["start"]).all()
+    assert weights(spans, "sample") == samples
 
 
 @pytest.mark.slow

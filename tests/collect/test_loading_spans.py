@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from stepscope.collect.loading import spans as file_of_spans
-from stepscope.collect.loading.fetching import BATCH_COST, OWN_NS, Lane, fetch_hook
+from stepscope.collect.loading.fetching import fetch_hook
+from stepscope.collect.loading.lane import BATCH_COST, OWN_NS, Lane
 from stepscope.collect.loading.receiving import Receiver, pin_hook
 from stepscope.collect.loading.spans import FETCH, FILES_LIMIT, LIMIT, MAGIC, PIN, RECORD, SpanFile, open_spans
 from stepscope.collect.mapped import reserves

@@ -6,6 +6,7 @@ A line has the name of the way and a hash of all batches, of their order, and of
 # mypy: disable-error-code="no-untyped-call,no-any-return,attr-defined"
 
 import hashlib
+import io
 import os
 import random
 import signal
@@ -19,6 +20,9 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset
 
 LENGTH, BATCH = 24, 4
+_file = io.BytesIO()
+np.save(_file, np.ones(100_000))
+PICTURE = _file.getvalue()
 
 
 class Rows(Dataset[torch.Tensor]):
@@ -50,6 +54,42 @@ class Stream(IterableDataset[torch.Tensor]):
         start, step = (0, 1) if info is None else (info.id, info.num_workers)
         for index in range(start, LENGTH, step):
             yield Rows()[index]
+
+
+class Chain:
+    """As torchvision's Compose."""
+
+    def __init__(self, transforms: list[Any]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, sample: torch.Tensor) -> torch.Tensor:
+        for transform in self.transforms:
+            sample = transform(sample)
+        return sample
+
+
+class Decoded:
+    """Reads its file when it is asked for pixels, as Pillow does."""
+
+    def __call__(self, sample: torch.Tensor) -> torch.Tensor:
+        return sample + float(np.load(io.BytesIO(PICTURE)).sum())
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, sample: torch.Tensor) -> torch.Tensor:
+        return sample * float(torch.rand(()))
+
+
+class Pictures(Rows):
+    def __init__(self) -> None:
+        self.transform = Chain([Decoded(), Scaled(), shifted])
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.transform(super().__getitem__(index))
+
+
+def shifted(sample: torch.Tensor) -> torch.Tensor:
+    return sample + 1
 
 
 class Broken(Rows):
@@ -137,6 +177,8 @@ WAYS = {
     "iterable": lambda: two_epochs(Stream(), num_workers=2),
     "batched": lambda: two_epochs(Batches(), num_workers=2),
     "nested": lambda: two_epochs(Subset(ConcatDataset([Rows(), Others()]), range(20, 28)), num_workers=2),
+    "transforms": lambda: two_epochs(Pictures(), num_workers=2),
+    "single-transforms": lambda: two_epochs(Subset(Pictures(), range(8))),
     "init": lambda: two_epochs(Rows(), num_workers=2, worker_init_fn=seed_more),
     "single": lambda: two_epochs(Rows(), shuffle=True),
     "single-iterable": lambda: two_epochs(Stream()),

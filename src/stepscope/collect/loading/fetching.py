@@ -13,106 +13,22 @@ import sys
 import time
 
 from .. import facts
-from .spans import COLLATE, FETCH, SAMPLE
+from .calls import Calls
+from .lane import BATCH_COST, LONGEST, SAMPLE_COST, Lane, cpu_ns, stride
+from .spans import COLLATE, FETCH
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from .spans import SpanFile
-
-__all__ = ["BATCH_COST", "OWN_NS", "Lane", "cpu_ns", "fetch_hook", "without_our_frames"]
-
-BATCH_COST, SAMPLE_COST = 8.0, 0.4
-"""CPU time of all spans of a batch, and of that of a sample, in times of the part that is measured each time.
-
-What recording costs depends on the job: 5 µs a batch where it runs again and again, many times that where caches are
-cold, because samples are long or other processes take turns. So that part is timed, and the rest goes with it.
-"""
-
-OWN_NS = 3_000
-"""CPU time of the measured part, until it has been measured; it is never taken for less."""
-
-_SMOOTH = 4  # a measurement counts a fourth: one that was interrupted says little
+__all__ = ["fetch_hook", "without_our_frames"]
 
 FAILED = 1  # flag: the fetch raised, or the iterable ended in it
-_LONGEST = 0xFFFF
+_MOST_DATASETS = 16  # one in another
 _OURS = os.path.dirname(os.path.abspath(__file__))
 
 _now = time.monotonic_ns
-cpu_ns: Callable[[], int] = getattr(time, "thread_time_ns", lambda: -1)
-"""CPU time of the calling thread in ns."""
-
-
-class Lane:
-    """One iterator in one process: which batch it is at, and what of it is recorded.
-
-    `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did,
-    0 unless recorded; `stood_for` is the weight it had.
-    """
-
-    __slots__ = (
-        "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "count", "detail_due", "detail_last", "due",
-        "ended", "epoch", "iterator", "last", "live", "names", "own", "seen", "spans", "stood_for", "stride",
-    )  # fmt: skip
-
-    def __init__(self, spans: SpanFile, iterator: int) -> None:
-        self.spans, self.iterator = spans, iterator
-        self.epoch = self.seen = self.due = self.detail_due = self.count = self.ended = 0
-        self.stride = self.stood_for = 1
-        self.own = OWN_NS
-        self.batch = self.last = self.detail_last = -1
-        self.live = False
-        self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
-        self.names: dict[int, int] = {}
-
-    def enter(self, batch: int) -> bool:
-        """Another batch begins; is it recorded?"""
-        self.batch = batch
-        self.seen += 1
-        self.live = self.seen > self.due
-        return self.live
-
-    def fetching(self) -> bool:
-        """The fetch of the batch begins; is it recorded?"""
-        return self.live
-
-    def weight(self) -> int:
-        """How many batches this recorded one stands for."""
-        return min(self.seen - 1 - self.last, _LONGEST)
-
-    def measured(self, own: int) -> None:
-        """The measured part of recording took `own` ns this time."""
-        self.own = max(OWN_NS, self.own + (own - self.own) // _SMOOTH)
-
-    def next_due(self, cost: float, used: int) -> None:
-        """Settle when the next batch is recorded: this one took `used` ns, recording one costs `cost` times `own`."""
-        self.last = self.seen - 1
-        self.stride = min(max(_stride(cost * self.own, used, self.spans.share), self.spans.thinning()), _LONGEST)
-        self.due = self.last + self.stride
-        self.live = False
-
-    def sample(self, index: Any, name: int, count: int = 1) -> None:
-        """A sample has just been made; the one before ended when it began."""
-        end, cpu = _now(), cpu_ns()
-        number = index if type(index) is int and -1 < index < 1 << 63 else -1
-        self.count += count
-        self.spans.write(
-            SAMPLE, self.begin, end - self.begin, cpu - self.begin_cpu, self.batch, self.iterator, self.epoch,
-            min(self.seen - 1 - self.detail_last, _LONGEST), number, name, count,
-        )  # fmt: skip
-        self.begin, self.begin_cpu = end, cpu
-
-    def name(self, thing: Any, name: str, place: tuple[str | None, int | None]) -> int:
-        """A number in the side table for a thing that has none in `names`."""
-        number = self.names[id(thing)] = self.spans.name((name, place), name, *place)
-        return number
-
-
-def _stride(cost: float, used: int, share: float) -> int:
-    """Every how many batches may be recorded, at a cost that may be a share of the `used` time of all, both in ns."""
-    return 1 + int(cost / (share * max(1, used)))
 
 
 def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -126,16 +42,23 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
             except BaseException as error:
                 without_our_frames(error)
                 raise
+        before = cpu_ns()
         held = _prepare(self, lane)
+        calls = _prepare_calls(self, lane) if len(held) > 1 else None
         start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
+        lane.prepared = cpu - before
         try:
             data = original(self, possibly_batched_index)
         except BaseException as error:
             self.__dict__.update(held)
+            if calls is not None:
+                calls.restore()
             _close(lane, self, possibly_batched_index, start, cpu, FAILED)
             without_our_frames(error)
             raise
         self.__dict__.update(held)
+        if calls is not None:
+            calls.restore()
         _close(lane, self, possibly_batched_index, start, cpu, 0)
         return data
 
@@ -147,7 +70,7 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
     """Have the collation timed, and the samples if they are due; returns the attributes to be put back."""
     held = {"collate_fn": fetcher.collate_fn}
-    lane.collate_start = lane.count = 0
+    lane.collate_start = lane.count = lane.extra = 0
     try:
         fetcher.collate_fn = _timed_collate(lane, fetcher.collate_fn)
         if lane.seen > lane.detail_due:
@@ -158,6 +81,26 @@ def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
         lane.detail_due = sys.maxsize  # a dataset that cannot be stood for: its batches are timed as a whole
         fetcher.__dict__.update(held)
     return held
+
+
+def _prepare_calls(fetcher: Any, lane: Lane) -> Calls:
+    """Have the calls timed that the data sets behind the fetcher's make."""
+    calls = Calls(lane)
+    datasets: list[Any] = []
+    waiting = [fetcher.dataset if "dataset_iter" in fetcher.__dict__ else _real(fetcher.dataset)]
+    while waiting and len(datasets) < _MOST_DATASETS:
+        dataset = waiting.pop()
+        datasets.append(dataset)
+        inner = getattr(dataset, "__dict__", {})
+        held = [inner.get("dataset"), *(inner["datasets"] if isinstance(inner.get("datasets"), list) else ())]
+        waiting += [_real(one) for one in held if one is not None]
+    calls.swap(datasets)
+    return calls
+
+
+def _real(dataset: Any) -> Any:
+    """The user's data set, behind what stands for it."""
+    return dataset.watched if isinstance(dataset, _Samples) else dataset
 
 
 def _timed_collate(lane: Lane, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -184,8 +127,10 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
         write(FETCH, start, end - start, cpu_end - cpu, *at, -1, name, size, flags)
         if lane.count:
             lane.detail_last = lane.seen - 1
-            stride = _stride(lane.count * SAMPLE_COST * lane.own, cpu_end - cpu, lane.spans.share)
-            lane.detail_due = lane.detail_last + min(stride, _LONGEST)
+            every = stride(
+                (lane.count + lane.extra) * SAMPLE_COST * lane.own + 2 * lane.prepared, cpu_end - cpu, lane.spans.share
+            )
+            lane.detail_due = lane.detail_last + min(every, LONGEST)
         lane.next_due(BATCH_COST, cpu_end - cpu)
         lane.measured(cpu_ns() - cpu_end)
     except Exception:
@@ -231,13 +176,13 @@ def _collate_name(lane: Lane, collate: Any) -> int:
 class _Samples:
     """Stands for a dataset in the fetch of one batch: every sample is a span."""
 
-    __slots__ = ("_dataset", "_lane", "_name")
+    __slots__ = ("_lane", "_name", "watched")
 
     def __init__(self, lane: Lane, dataset: Any, name: int) -> None:
-        self._lane, self._dataset, self._name = lane, dataset, name
+        self._lane, self.watched, self._name = lane, dataset, name
 
     def __getitem__(self, index: Any) -> Any:
-        sample = self._dataset[index]
+        sample = self.watched[index]
         self._lane.sample(index, self._name)
         return sample
 
@@ -248,7 +193,7 @@ class _Batches(_Samples):
     __slots__ = ()
 
     def __getitems__(self, indices: Any) -> Any:
-        samples = self._dataset.__getitems__(indices)
+        samples = self.watched.__getitems__(indices)
         self._lane.sample(-1, self._name, len(indices))
         return samples
 

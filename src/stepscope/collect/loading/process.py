@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .fetching import Lane
+    from .lane import Lane
     from .spans import SpanFile
 
 __all__ = ["Loading"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 
-from .fetching import Lane, cpu_ns, without_our_frames
+from .fetching import without_our_frames
+from .lane import Lane, cpu_ns
 from .spans import PIN, RECEIVE, SEND_INDEX, WAIT
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "COLLATE", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LIMIT", "MAGIC", "PIN", "PUT", "RECEIVE", "RECORD",
-    "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SHARE", "WAIT", "SpanFile", "open_spans",
+    "COLLATE", "DECODE", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LIMIT", "MAGIC", "PIN", "PUT", "READ",
+    "RECEIVE", "RECORD", "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SHARE", "TRANSFORM", "WAIT", "SpanFile",
+    "open_spans",
 ]  # fmt: skip
 
 INDEX_WAIT, FETCH, SAMPLE, COLLATE, PUT = 1, 2, 3, 4, 5  # in the main thread of a worker
 SERIALIZE, SEND = 6, 7  # in its feeder thread
 SEND_INDEX, WAIT, RECEIVE, PIN = 8, 9, 10, 11  # in the main process
+TRANSFORM, DECODE, READ = 12, 13, 14  # in a sample
 
 FOLDER = "loading"
 MAGIC = b"STEPSCOPE-LOADS1"

@@ -9,7 +9,8 @@ import collections
 import inspect
 import time
 
-from .fetching import Lane, cpu_ns, without_our_frames
+from .fetching import without_our_frames
+from .lane import Lane, cpu_ns
 from .spans import INDEX_WAIT, PUT, SEND, SERIALIZE
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds

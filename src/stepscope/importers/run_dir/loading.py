@@ -22,7 +22,7 @@ __all__ = ["STAGES", "add_loading", "note_strangers"]
 
 STAGES = (
     None, "index wait", "fetch", "sample", "collate", "put", "serialize", "send", "send index", "wait", "receive",
-    "pin",
+    "pin", "transform", "decode", "read",
 )  # fmt: skip
 """The stage of a record by its number."""
 

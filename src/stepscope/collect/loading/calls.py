@@ -1,0 +1,176 @@
+"""Times of a data set's transforms, and of known readers and decoders, while the samples of one batch are recorded.
+
+A transform is an object that the data set holds, or that one of those holds in a list called `transforms`; its class
+gets another `__call__` for the time of the fetch, so that the object stays what it is. A function that a data set or
+such a list holds is replaced there. Everything is put back when the fetch is over.
+
+Images are decoded lazily: Pillow reads the pixels when they are first asked for, which is in some transform. So the
+decoders are timed by themselves, and the time is theirs, not the transform's.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import types
+from _thread import get_ident
+
+from .. import facts
+from .spans import DECODE, READ, TRANSFORM
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .lane import Lane
+
+__all__ = ["Calls"]
+
+LEAVES = (
+    (DECODE, "PIL.ImageFile", "ImageFile", "load"),
+    (DECODE, "cv2", "", "imread"),
+    (DECODE, "cv2", "", "imdecode"),
+    (DECODE, "torchvision.io", "", "read_image"),
+    (DECODE, "torchvision.io", "", "decode_image"),
+    (DECODE, "torchvision.io", "", "decode_jpeg"),
+    (DECODE, "torchvision.io", "", "decode_png"),
+    (READ, "PIL.Image", "", "open"),
+    (READ, "numpy", "", "load"),
+    (READ, "torch", "", "load"),
+)
+"""Readers and decoders: stage, module, class or nothing, function."""
+
+SHORT_NS = 20_000
+"""Calls of a decoder that take less are left out: Pillow asks for the pixels again and again once they are there."""
+
+_MOST = 64  # classes and functions: a data set that holds more calls than this holds no transforms
+_DEEP = 4  # lists in lists
+_now = time.monotonic_ns
+_cpu: Callable[[], int] = getattr(time, "thread_time_ns", lambda: -1)
+_ABSENT: Any = object()
+_HOLDERS: Any = (dict, list)
+
+
+class Calls:
+    """The calls that are timed in a fetch from these data sets. `swap` begins, `restore` ends."""
+
+    __slots__ = ("_held", "_lane", "_thread")
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._held: list[tuple[Any, str | int, Any]] = []
+        self._thread = 0
+
+    def swap(self, datasets: list[Any]) -> None:
+        """Have the calls of these data sets timed until `restore`. Never raises."""
+        self._thread = get_ident()
+        new: list[tuple[Any, str | int, Any]] = []
+        seen: set[int] = set()
+        try:
+            for dataset in datasets:
+                new += self._of(dataset, seen)
+            new += self._leaves()
+        except Exception:
+            new.clear()  # a data set whose attributes raise: its samples are timed as a whole
+        for owner, name, hook in new[:_MOST]:
+            self._replace(owner, name, hook)
+
+    def restore(self) -> None:
+        """Put everything back, the last first. Never raises."""
+        while self._held:
+            owner, name, before = self._held.pop()
+            try:
+                if before is _ABSENT:
+                    delattr(owner, str(name))
+                else:
+                    _put(owner, name, before)
+            except Exception:
+                continue
+
+    def _replace(self, owner: Any, name: str | int, hook: Any) -> None:
+        try:
+            before = owner[name] if isinstance(owner, _HOLDERS) else vars(owner).get(str(name), _ABSENT)
+            _put(owner, name, hook)
+        except Exception:
+            return  # a class of C: it cannot be timed
+        self._held.append((owner, name, before))
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def _of(self, dataset: Any, seen: set[int]) -> Iterator[tuple[Any, str | int, Any]]:
+        """Owner, name and hook of every call that a data set holds."""
+        held = getattr(dataset, "__dict__", {})
+        for name, value in list(held.items()):
+            yield from self._visit(held, name, value, seen, 0)
+
+    def _visit(
+        self, owner: Any, name: str | int, value: Any, seen: set[int], depth: int
+    ) -> Iterator[tuple[Any, str | int, Any]]:
+        if isinstance(value, type) or not callable(value) or id(value) in seen or depth > _DEEP:
+            return
+        seen.add(id(value))
+        if isinstance(value, types.FunctionType):
+            yield owner, name, self._timed(value, TRANSFORM, self._name(value, value))
+            return
+        kind = type(value)
+        function = _method(kind, "__call__")
+        if function is not None and id(kind) not in seen:
+            seen.add(id(kind))
+            body = _method(kind, "forward") or function
+            yield kind, "__call__", self._timed(function, TRANSFORM, self._name(kind, body))
+        inner = getattr(value, "__dict__", {})
+        for attribute in ("transforms", "transform", "target_transform"):
+            held = inner.get(attribute)
+            if isinstance(held, list):
+                for index, one in enumerate(held):
+                    yield from self._visit(held, index, one, seen, depth + 1)
+            elif held is not None:
+                yield from self._visit(inner, attribute, held, seen, depth + 1)
+
+    def _leaves(self) -> Iterator[tuple[Any, str, Any]]:
+        for stage, module, kind, name in LEAVES:
+            owner = sys.modules.get(module)
+            if owner is not None and kind:
+                owner = getattr(owner, kind, None)
+            function = getattr(owner, name, None)
+            if function is not None:
+                number = self._lane.names.get(id(function))
+                if number is None:
+                    words = ".".join(filter(None, (module, kind, name)))
+                    number = self._lane.name(function, words, facts.function_place(function))
+                yield owner, name, self._timed(function, stage, number)
+
+    def _name(self, thing: Any, body: Any) -> int:
+        known = self._lane.names.get(id(thing))
+        return known or self._lane.name(thing, facts.name_of(thing), facts.function_place(body))
+
+    def _timed(self, original: Callable[..., Any], stage: int, name: int) -> Callable[..., Any]:
+        lane, shortest = self._lane, 0 if stage == TRANSFORM else SHORT_NS
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if get_ident() != self._thread:
+                return original(*args, **kwargs)
+            start, cpu = _now(), _cpu()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                lane.called(stage, start, cpu, name, shortest)
+
+        return timed
+
+
+def _method(kind: type, name: str) -> Any:
+    """The method as it is defined in Python, None for any other: a method of C cannot be replaced."""
+    for owner in kind.__mro__:
+        if name in vars(owner):
+            found = vars(owner)[name]
+            return found if isinstance(found, types.FunctionType) else None
+    return None
+
+
+def _put(owner: Any, name: str | int, value: Any) -> None:
+    if isinstance(owner, _HOLDERS):
+        owner[name] = value
+    else:
+        setattr(owner, str(name), value)

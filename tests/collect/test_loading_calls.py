@@ -1,0 +1,141 @@
+"""Which calls of a data set are timed in a fetch, and that all is put back."""
+
+import functools
+import threading
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepscope.collect.loading import calls as timed_calls
+from stepscope.collect.loading.calls import Calls
+from stepscope.collect.loading.lane import Lane
+from stepscope.collect.loading.spans import DECODE, RECORD, TRANSFORM, SpanFile
+from stepscope.collect.mapped import reserves
+
+
+class Flip:
+    def __call__(self, sample: str) -> str:
+        return sample[::-1]
+
+
+class Loud(Flip):
+    """Inherits its `__call__`."""
+
+
+class Chain:
+    def __init__(self, *transforms: Any) -> None:
+        self.transforms = list(transforms)
+
+    def __call__(self, sample: str) -> str:
+        for transform in self.transforms:
+            sample = transform(sample)
+        return sample
+
+
+class Letters:
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+
+    def __getitem__(self, index: int) -> Any:
+        return self.transform("abc"[index] + "!")
+
+
+def lower(sample: str) -> str:
+    return sample.lower()
+
+
+@pytest.fixture
+def lane(tmp_path: Path) -> Lane:
+    if not reserves(str(tmp_path)):
+        pytest.skip("needs a file system that reserves blocks")
+    return Lane(SpanFile(str(tmp_path / "main-1-2"), {"kind": "main"}), 1)
+
+
+def stages(lane: Lane) -> list[int]:
+    content = Path(lane.spans.path + ".bin").read_bytes()
+    found = (RECORD.unpack_from(content, at) for at in range(64, len(content) - RECORD.size + 1, RECORD.size))
+    return [row[-1] for row in found if row[-1]]
+
+
+def test_every_call_is_timed_once_and_the_result_is_the_same(lane: Lane) -> None:
+    flip, chain = Flip(), Chain(Loud(), lower, functools.partial(str.replace, "!!", "?"))
+    chain.transforms[-1] = functools.partial(str.strip)  # of C: it cannot be timed, and works
+    dataset = Letters(Chain(flip, flip, chain))
+    bare, calls = dataset[1], Calls(lane)
+    calls.swap([dataset, dataset])
+    assert dataset[1] == bare
+    calls.restore()
+    assert stages(lane) == [TRANSFORM] * 6  # flip twice, Loud, lower, the inner chain and the outer
+
+
+def test_all_is_put_back(lane: Lane) -> None:
+    dataset, transform = Letters(Chain(Loud(), lower)), Chain(lower)
+    other = Letters(transform)
+    before = (
+        dict(vars(Loud)),
+        dict(vars(Flip)),
+        dict(vars(Chain)),
+        dataset.transform,
+        list(dataset.transform.transforms),
+    )
+    calls = Calls(lane)
+    calls.swap([dataset, other])
+    assert "__call__" in vars(Loud)
+    calls.restore()
+    after = (
+        dict(vars(Loud)),
+        dict(vars(Flip)),
+        dict(vars(Chain)),
+        dataset.transform,
+        list(dataset.transform.transforms),
+    )
+    assert after == before
+    assert transform.transforms == [lower]
+
+
+def test_a_transform_that_raises_raises(lane: Lane) -> None:
+    dataset, calls = Letters(lower), Calls(lane)
+    calls.swap([dataset])
+    with pytest.raises(AttributeError):
+        dataset.transform(3)
+    calls.restore()
+    assert dataset.transform is lower
+    assert stages(lane) == [TRANSFORM]
+
+
+def test_another_thread_is_left_alone(lane: Lane) -> None:
+    dataset, calls = Letters(Flip()), Calls(lane)
+    calls.swap([dataset])
+    thread = threading.Thread(target=dataset.__getitem__, args=(0,))
+    thread.start()
+    thread.join()
+    calls.restore()
+    assert stages(lane) == []
+
+
+def test_decoding_is_apart_and_short_calls_of_it_are_left_out(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("decoder_of_a_test")
+    vars(module)["decode"] = lambda turns: sum(range(turns))
+    monkeypatch.setitem(timed_calls.sys.modules, "decoder_of_a_test", module)
+    monkeypatch.setattr(timed_calls, "LEAVES", ((DECODE, "decoder_of_a_test", "", "decode"),))
+    calls, before = Calls(lane), module.decode
+    calls.swap([])
+    assert module.decode(3) == 3
+    assert module.decode(100_000) == sum(range(100_000))
+    calls.restore()
+    assert module.decode is before
+    assert stages(lane) == [DECODE]
+
+
+def test_a_data_set_whose_attributes_raise_is_timed_as_a_whole(lane: Lane) -> None:
+    class Hostile:
+        @property
+        def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+            raise RuntimeError("no")
+
+    calls = Calls(lane)
+    calls.swap([Hostile()])
+    calls.restore()
+    assert stages(lane) == []
