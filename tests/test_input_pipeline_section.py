@@ -49,7 +49,7 @@ def told(synth: Synth) -> tuple[list[str], list[str]]:
 
 def test_tables_and_sentences() -> None:
     tables, sentences = told(two_workers_in_step())
-    assert tables == ["Stages of loading", "DataLoader workers"]
+    assert tables == ["Stages of loading", "What the samples are made of", "DataLoader workers"]
     assert sentences == [
         "6 of 12 batches looked at were not ready when they were needed, and 3.6e+07 late in the mean.",
         "Training stalls once in 2 batches, as many as there are workers, for 3.6e+07 in the mean: they run in step.",
@@ -71,7 +71,7 @@ def test_the_rule_points_at_the_slowest_call_in_the_workers() -> None:
     found = finding(two_workers_in_step())
     assert found.where == (Place(file="/d/a.py", line=4, symbol="__main__.Rows"),)
     values = {row.label: row.value for row in found.evidence}
-    assert values["mean sample in __main__.Rows"] == 60 * MS
+    assert values["mean own time of sample __main__.Rows"] == 60 * MS
     assert values["its share of making a batch"] == pytest.approx(60 / 68)
 
 
@@ -81,3 +81,14 @@ def test_only_the_training_loader_counts_and_no_library() -> None:
     assert [call.place.symbol for call in slowest_calls(synth.run(), 0)] == ["__main__.Rows"]
     assert slowest_calls(synth.run(), 1) == ()
     assert slowest_calls(two_workers_in_step(traced=False).run(), 0) == ()
+
+
+def test_a_transform_that_takes_the_time_comes_before_the_data_set_around_it() -> None:
+    synth = two_workers_in_step()
+    for step in range(12):
+        ready = STEP * (step - step % 2) + 36
+        span(synth, "transform", ready - 60, ready - 15, step % 2, step, name="__main__.Mask", file="/d/a.py", line=20)
+    calls = slowest_calls(synth.run(), 0)
+    assert [(call.place.line, call.stage, call.mean) for call in calls] == [
+        (20, "transform", 45 * MS), (4, "sample", 15 * MS),
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ import pytest
 
 from stepscope.analyses.loader_batches import loader_batches
 from stepscope.analyses.loader_stages import loader_stages
+from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.analyses.loader_workers import loader_workers
 from stepscope.analyses.stall_pattern import stall_pattern
 from stepscope.core.errors import MissingData
@@ -123,3 +124,18 @@ def test_waits_without_a_period() -> None:
     for calm in (waits([0] * 40, workers=2), waits([40, 0, 40], workers=2), waits([40, 0] * 20, workers=1)):
         with pytest.raises(MissingData, match="stalls"):
             stall_pattern(calm.run())
+
+
+def test_a_transform_is_charged_without_the_decoding_inside_it() -> None:
+    synth = Synth()
+    span(synth, "fetch", 0, 100, worker=0, cpu=100, weight=2)
+    span(synth, "sample", 0, 80, worker=0, cpu=80, weight=2, name="Pictures")
+    span(synth, "transform", 10, 70, worker=0, cpu=60, weight=2, name="Crop")
+    span(synth, "decode", 20, 60, worker=0, cpu=40, weight=2, name="PIL")
+    span(synth, "collate", 80, 90, worker=0, cpu=10, weight=2, name="collate")
+    span(synth, "transform", 0, 80, worker=1, cpu=80, name="Crop")  # at the same time in another process
+    rows = loader_transforms(synth.run()).select("stage", "count", "wall", "own", "share").rows()
+    assert rows == [
+        ("transform", 3, 200 * MS, 120 * MS, 0.6), ("decode", 2, 80 * MS, 80 * MS, 0.4),
+        ("sample", 2, 160 * MS, 40 * MS, 0.2), ("collate", 2, 20 * MS, 20 * MS, 0.1),
+    ]  # fmt: skip

@@ -115,7 +115,7 @@ def _slowest(calls: tuple[WorkerCall, ...]) -> tuple[Evidence, ...]:
     """How long the slowest call of the user's own takes where batches are made."""
     if not calls:
         return ()
-    label = f"mean {calls[0].stage} in {calls[0].place.symbol}"
+    label = f"mean own time of {calls[0].stage} {calls[0].place.symbol}"
     return (
         Evidence(label=label, value=calls[0].mean, unit="ns", source="loader_spans"),
         Evidence(label="its share of making a batch", value=calls[0].share, unit="ratio", source="loader_spans"),

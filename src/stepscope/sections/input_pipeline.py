@@ -4,6 +4,7 @@ import polars as pl
 
 from stepscope.analyses.loader_batches import loader_batches
 from stepscope.analyses.loader_stages import RECORD_LOADING, loader_stages
+from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.analyses.loader_workers import loader_workers
 from stepscope.analyses.stall_pattern import stall_pattern
 from stepscope.core.errors import MissingData
@@ -15,6 +16,7 @@ __all__ = ["SECTION"]
 
 _STAGES = 12
 _WORKERS = 16
+_CALLS = 10
 _REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
 _STAGE = {
     "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
@@ -23,6 +25,10 @@ _STAGE = {
 _WORKER = {
     "rank": "rank", "loader": "loader", "worker": "worker", "batches": "batches", "busy": "busy", "running":
     "with a core", "putting": "putting", "ahead": "ahead", "starved": "starved", "sending": "sending",
+}  # fmt: skip
+_CALL = {
+    "rank": "rank", "loader": "loader", "stage": "stage", "name": "name", "count": "count", "mean": "mean", "own":
+    "own time", "share": "share of fetch",
 }  # fmt: skip
 
 
@@ -35,6 +41,10 @@ def build(run: Run) -> list[Block]:
     blocks = excerpt(
         "Stages of loading", loader_stages, stages, _told(stages, _STAGE), limit=_STAGES, name="loader_stages"
     )
+    calls = _optional(loader_transforms, run)
+    if calls is not None:
+        title, headings = "What the samples are made of", _told(calls, _CALL)
+        blocks += excerpt(title, loader_transforms, calls, headings, limit=_CALLS, name="loader_transforms")
     workers = _optional(loader_workers, run)
     if workers is not None:
         headings = _told(workers, _WORKER)
