@@ -34,6 +34,7 @@ COLUMNS = (
     Column("late", pl.Int64, "ns", "ready - needed, at least 0"),
     Column("slack", pl.Int64, "ns", "needed - ready, at least 0"),
 )
+LEADING = ("rank", "loader", "epoch", "batch", "worker", "late", "slack", "needed", "ready")
 
 
 def compute(run: Run) -> pl.DataFrame:
@@ -58,4 +59,4 @@ def _of(spans: pl.DataFrame, stage: str, start: str, end: str, *more: str) -> pl
     return chosen.select(*_KEYS, *more, pl.col("start").alias(start), pl.col("end").alias(end))
 
 
-ANALYSIS = loader_batches = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+ANALYSIS = loader_batches = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

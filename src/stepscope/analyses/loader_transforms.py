@@ -33,6 +33,7 @@ COLUMNS = (
     Column("mean", pl.Float64, "ns", "wall / count"),
     Column("share", pl.Float64, "ratio", "own / time in fetch"),
 )
+LEADING = ("rank", "loader", "stage", "name", "count", "mean", "own", "share", "cpu", "wall")
 _KEYS = ("rank", "loader", "stage", "name", "file", "line")
 _CALLS = ("sample", "transform", "decode", "read", "collate")
 
@@ -63,4 +64,4 @@ def _own(calls: pl.DataFrame) -> pl.Series:
     return pl.Series(nesting.self_time, dtype=pl.Int64)
 
 
-ANALYSIS = loader_transforms = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+ANALYSIS = loader_transforms = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)
