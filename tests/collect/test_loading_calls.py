@@ -1,6 +1,8 @@
 """Which calls of a data set are timed in a fetch, and that all is put back."""
 
 import functools
+import pickle
+import sys
 import threading
 import types
 from pathlib import Path
@@ -118,7 +120,7 @@ def test_another_thread_is_left_alone(lane: Lane) -> None:
 def test_decoding_is_apart_and_short_calls_of_it_are_left_out(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("decoder_of_a_test")
     vars(module)["decode"] = lambda turns: sum(range(turns))
-    monkeypatch.setitem(timed_calls.sys.modules, "decoder_of_a_test", module)
+    monkeypatch.setitem(sys.modules, "decoder_of_a_test", module)
     monkeypatch.setattr(timed_calls, "LEAVES", ((DECODE, "decoder_of_a_test", "", "decode"),))
     calls, before = Calls(lane), module.decode
     calls.swap([])
@@ -137,5 +139,14 @@ def test_a_data_set_whose_attributes_raise_is_timed_as_a_whole(lane: Lane) -> No
 
     calls = Calls(lane)
     calls.swap([Hostile()])
+    calls.restore()
+    assert stages(lane) == []
+
+
+def test_a_function_can_be_pickled_while_it_is_timed(lane: Lane) -> None:
+    dataset, calls = Letters(lower), Calls(lane)
+    calls.swap([dataset])
+    assert pickle.loads(pickle.dumps(dataset.transform))("A") == "a"
+    assert dataset.transform.__name__ == "lower"
     calls.restore()
     assert stages(lane) == []

@@ -201,3 +201,19 @@ def test_the_copy_into_pinned_memory_is_between_get_and_put(spans: SpanFile) -> 
     pin_hook(loop)(incoming, outgoing, "cuda")
     assert [outgoing.get()[1] for _ in range(3)] == [f"batch {batch} on cuda" for batch in range(3)]
     assert [(row[4], row[7]) for row in rows(spans) if row[-1] == PIN] == [(0, 2), (2, 2)]
+
+
+def test_a_data_set_that_cannot_be_looked_at_is_fetched_from_as_ever(spans: SpanFile) -> None:
+    class Hostile:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+        def __getitem__(self, index: int) -> int:
+            return index
+
+    lane = Lane(spans, 1)
+    fetcher, fetch = Fetcher(lane, Hostile()), fetch_hook(Fetcher.fetch)
+    for batch in range(2):
+        lane.enter(batch)
+        lane.live = True
+        assert fetch(fetcher, [4, 5]) == (4, 5)

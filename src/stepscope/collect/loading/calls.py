@@ -10,6 +10,7 @@ decoders are timed by themselves, and the time is theirs, not the transform's.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import types
@@ -111,7 +112,7 @@ class Calls:
             return
         seen.add(id(value))
         if isinstance(value, types.FunctionType):
-            yield owner, name, self._timed(value, TRANSFORM, self._name(value, value))
+            yield owner, name, _Function(value, self._timed(value, TRANSFORM, self._name(value, value)))
             return
         kind = type(value)
         function = _method(kind, "__call__")
@@ -158,6 +159,24 @@ class Calls:
                 lane.called(stage, start, cpu, name, shortest)
 
         return timed
+
+
+class _Function:
+    """Stands for a function; where it is pickled, as for a pool of processes, the function itself is."""
+
+    __slots__ = ("__wrapped__", "_timed")
+
+    def __init__(self, original: Any, timed: Callable[..., Any]) -> None:
+        self.__wrapped__, self._timed = original, timed
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._timed(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial, (self.__wrapped__,)
 
 
 def _method(kind: type, name: str) -> Any:

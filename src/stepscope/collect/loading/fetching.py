@@ -83,9 +83,19 @@ def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
     return held
 
 
-def _prepare_calls(fetcher: Any, lane: Lane) -> Calls:
-    """Have the calls timed that the data sets behind the fetcher's make."""
-    calls = Calls(lane)
+def _prepare_calls(fetcher: Any, lane: Lane) -> Calls | None:
+    """Have the calls timed that the data sets behind the fetcher's make; None where they cannot be looked at."""
+    try:
+        calls = Calls(lane)
+        calls.swap(_behind(fetcher))
+    except Exception:
+        lane.detail_due = sys.maxsize
+        return None
+    return calls
+
+
+def _behind(fetcher: Any) -> list[Any]:
+    """The user's data sets: that of the fetcher, and those that it holds."""
     datasets: list[Any] = []
     waiting = [fetcher.dataset if "dataset_iter" in fetcher.__dict__ else _real(fetcher.dataset)]
     while waiting and len(datasets) < _MOST_DATASETS:
@@ -94,8 +104,7 @@ def _prepare_calls(fetcher: Any, lane: Lane) -> Calls:
         inner = getattr(dataset, "__dict__", {})
         held = [inner.get("dataset"), *(inner["datasets"] if isinstance(inner.get("datasets"), list) else ())]
         waiting += [_real(one) for one in held if one is not None]
-    calls.swap(datasets)
-    return calls
+    return datasets
 
 
 def _real(dataset: Any) -> Any:
@@ -115,7 +124,7 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
     """Write the spans of a fetch that has ended, and settle when the next is due. Never raises."""
     end, cpu_end = _now(), cpu_ns()
     try:
-        size = len(index) if hasattr(index, "__len__") else 1
+        size = len(index) if isinstance(index, (list, tuple)) else 1
         weight, write = lane.weight(), lane.spans.write
         lane.ended, lane.stood_for = end, weight
         at = (lane.batch, lane.iterator, lane.epoch, weight)
