@@ -130,14 +130,14 @@ def test_a_long_batch_is_always_recorded(spans: SpanFile) -> None:
 
 def test_a_short_batch_is_recorded_so_often_that_it_stays_cheap(spans: SpanFile) -> None:
     found = recorded(Lane(spans, 1), 500_000, 100)  # 24 µs are 5 % of it
-    assert found[:3] == [(0, 1), (13, 13), (26, 13)]
+    assert found[:3] == [(0, 1), (20, 20), (40, 20)]
     assert sum(weight for _, weight in found) == found[-1][0] + 1
 
 
 def test_where_recording_is_slow_it_is_done_more_rarely(spans: SpanFile) -> None:
     found = recorded(Lane(spans, 1), 10_000_000, 400, own=80_000)  # 640 µs are 6 % of it
-    assert [weight for _, weight in found][:3] == [1, 1, 5]
-    assert found[-1][1] == 16
+    assert [weight for _, weight in found][:3] == [1, 1, 8]
+    assert found[-1][1] == 26
     assert recorded(Lane(spans, 1), 10_000_000, 5, own=10) == [(batch, 1) for batch in range(5)]
 
 
