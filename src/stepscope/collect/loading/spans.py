@@ -40,7 +40,7 @@ RECORD = struct.Struct("<qqqqiIIHHHBB")
 """start, wall, cpu, sample, batch, name, count, weight, iterator, epoch, flags, stage. The stage is never 0."""
 
 SHARE = 0.0025
-"""Part of a batch's CPU time that its spans may cost, and its samples again: with what a batch that is not recorded costs, below 1 %."""
+"""Part of a batch's CPU time that its spans may cost, and its samples again; hooks cost batches not recorded, too."""
 
 FILES_LIMIT = 512
 """Files of a run: workers that do not persist are new ones in every epoch, and the first epochs tell enough."""
