@@ -16,7 +16,7 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
         "with": [],
         "activities": None,
         "lines_hz": 50,
-        "loader": "on",
+        "loader": "off",
         "trace_seconds": 10,
         "trace_events": 100_000,
     }
@@ -36,7 +36,7 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
         (RunOptions(activities="cpu"), "activities", ["cpu"]),
         (RunOptions(lines="none"), "lines_hz", 0),
         (RunOptions(lines="50"), "lines_hz", 50),
-        (RunOptions(loader="off"), "loader", "off"),
+        (RunOptions(loader="on"), "loader", "on"),
     ],
 )
 def test_an_option_is_understood(options: RunOptions, key: str, expected: object) -> None:

@@ -21,7 +21,7 @@ from stepscope.core.schema import Column
 
 __all__ = ["ANALYSIS", "RECORD_LOADING", "loader_stages"]
 
-RECORD_LOADING = "run it with `stepscope run -- COMMAND`, without --loader off"
+RECORD_LOADING = "record them: `stepscope run --loader on -- COMMAND`"
 
 COLUMNS = (
     RANK,

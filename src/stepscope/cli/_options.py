@@ -34,7 +34,7 @@ class RunOptions:
     extras: str | None = None
     activities: str | None = None
     lines: str | None = None
-    loader: str = "on"
+    loader: str = "off"
 
 
 def recording(options: RunOptions) -> dict[str, object]:

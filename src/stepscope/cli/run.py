@@ -73,8 +73,8 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--activities", metavar="WHAT,…", help="What a trace watches: cpu,cuda [default: all there is].")
 @click.option("--lines", metavar="HZ|none", help="Samples a second of the running line of code [default: 50].")
 @click.option(
-    "--loader", type=click.Choice(["on", "off", "all"]), default="on",
-    help="Spans of the input pipeline, in the workers too; all: of every batch, at any cost [default: on].",
+    "--loader", type=click.Choice(["off", "on", "all"]), default="off",
+    help="Spans of the input pipeline, in the workers too; all: of every batch, at any cost [default: off].",
 )  # fmt: skip
 @click.option(
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",

@@ -115,7 +115,7 @@ class _Probe:
         iterator, loader = module._BaseDataLoaderIter, module.DataLoader
         iterator.__next__ = self._hooks.next_hook(self._clock, iterator.__next__)
         loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
-        asked = _options().get("loader", "on")
+        asked = _options().get("loader", "off")
         if asked == "off":
             return
         from .loading.hooks import install
