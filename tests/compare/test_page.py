@@ -90,7 +90,10 @@ def test_the_first_screen_says_what_explains_the_change_and_what_differs() -> No
     assert "The runs differ in: samples in a step of a rank 32 → 64." in " ".join(head.split())
 
 
-def test_calls_are_named_by_their_path_on_the_first_screen_and_in_full_in_the_document() -> None:
+def test_calls_are_named_by_their_path_on_the_first_screen_and_in_full_in_the_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     comparison = compared(traced(time=20), traced(time=10, extra=True))
     drawn = terminal(comparison)
     head = drawn.split("─")[0]
