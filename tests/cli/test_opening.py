@@ -6,6 +6,7 @@ import pty
 import resource
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -178,3 +179,23 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 65536)
     except OSError:  # the other end of the terminal is closed
         return b""
+
+
+def test_ctrl_c_within_an_import_waits_until_it_is_over(tmp_path: Path) -> None:
+    """Python may keep the locks of an import that is interrupted: then nothing could be imported any more."""
+    (tmp_path / "interrupted.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n")
+    script = """
+import sys, time
+from stepscope.cli import main
+def command(**words):
+    import interrupted
+    print(interrupted.whole, flush=True)
+    time.sleep(30)
+main.COMMANDS.main = command
+main.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "True\n"
+    assert done.stderr.endswith("KeyboardInterrupt\n")

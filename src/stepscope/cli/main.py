@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any
 
 import click
@@ -33,6 +34,7 @@ Examples:
 """
 
 
+_MOMENT = 0.02  # seconds: long for an import, short for a person
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -151,7 +153,20 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # an ASCII terminal must not end a report with a traceback
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        for number in (signal.SIGINT, signal.SIGALRM):
+            signal.signal(number, _interrupt)
     COMMANDS.main(prog_name="stepscope")
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but not within an import, whose locks Python may then keep for ever: a moment later."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            signal.setitimer(signal.ITIMER_REAL, _MOMENT)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 COMMANDS = Commands(

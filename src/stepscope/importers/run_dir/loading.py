@@ -78,7 +78,7 @@ def _origins(run: AnyPath, pid: str, host: str | None, note: Note) -> Iterator[_
 
 
 def _files(run: AnyPath, role: str) -> list[AnyPath]:
-    return sorted((run / _FOLDER).glob(f"{role}-*.jsonl"), key=lambda path: path.name)
+    return sorted(run.glob(f"{_FOLDER}/{role}-*.jsonl"), key=lambda path: path.name)
 
 
 def _add(origin: _Origin, rows: npt.NDArray[np.void], to_epoch: int, rank: int, note: Note, sink: Sink) -> None:
