@@ -1,10 +1,14 @@
 """What the scenarios train: a data set of small pictures made from noise, and a convolutional network."""
 
+import argparse
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
-__all__ = ["Network", "Pictures"]
+__all__ = ["Compose", "Network", "Pictures", "options", "train"]
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):
@@ -20,6 +24,18 @@ class Pictures(Dataset[tuple[torch.Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         return self.pixels[index % len(self.pixels)], index % 10
+
+
+class Compose:
+    """Transforms one after the other, as torchvision has it."""
+
+    def __init__(self, transforms: list[Callable[[torch.Tensor], torch.Tensor]]) -> None:
+        self.transforms = transforms
+
+    def __call__(self, picture: torch.Tensor) -> torch.Tensor:
+        for transform in self.transforms:
+            picture = transform(picture)
+        return picture
 
 
 class Network(nn.Module):
@@ -42,3 +58,26 @@ class Network(nn.Module):
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         scores: torch.Tensor = self.classify(self.features(pictures).flatten(1))
         return scores
+
+
+def options(page: str | None, *, steps: int = 150) -> argparse.Namespace:
+    """What the scenarios of the input pipeline are called with; without --workers each has its own number."""
+    parser = argparse.ArgumentParser(description=page)
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--fixed", action="store_true")
+    return parser.parse_args()
+
+
+def train(loader: DataLoader[Any], *, epochs: int = 1, width: int = 16) -> None:
+    """Train on pictures with labels, with one thread for operators: the other cores are for the workers."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model, loss_function = Network(width), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(epochs):
+        for pictures, labels in loader:
+            optimizer.zero_grad()
+            loss = loss_function(model(nn.functional.interpolate(pictures.float(), 32)), labels)
+            loss.backward()
+            optimizer.step()

@@ -23,10 +23,11 @@ def absent() -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test reads or writes the cache of the person who runs it."""
+def _surroundings_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the cache of the person who runs it, nor draws as wide as that terminal."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPSCOPE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("COLUMNS", raising=False)
         yield
 
 

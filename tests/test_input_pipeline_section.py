@@ -7,7 +7,9 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Place
 from stepscope.core.report import Table, Text
 from stepscope.core.synth import MS, Synth
+from stepscope.render.format import text
 from stepscope.rules.input_bound import RULE
+from stepscope.sections.clocks import SECTION as CLOCKS
 from stepscope.sections.input_pipeline import SECTION
 
 STEP = 40  # ms
@@ -92,3 +94,49 @@ def test_a_transform_that_takes_the_time_comes_before_the_data_set_around_it() -
     assert [(call.place.line, call.stage, call.mean) for call in calls] == [
         (20, "transform", 45 * MS), (4, "sample", 15 * MS),
     ]  # fmt: skip
+
+
+def test_times_that_fit_are_said_to_with_what_was_measured() -> None:
+    synth = Synth()
+    span(synth, "send index", 0, 1, None, 0)
+    span(synth, "index wait", 0, 2, 0, 0)
+    for time in (0, 90):
+        synth.add("clock_readings", source="window 0", time=time * MS, offset=0, error=20)
+    span(synth, "wait", 11, 17, None, 0)
+    synth.host("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "annotation", 10, 20)
+    texts = {text(block) for block in CLOCKS.build(synth.run()) if isinstance(block, Text)}
+    assert "Times of the input pipeline fit: of 2 checked, none is before its cause." in texts
+    assert "On the clock of the trace they are off by at most 3 ms, measured." in texts
+
+
+def test_times_that_do_not_fit_are_said_not_to() -> None:
+    synth = Synth()
+    span(synth, "send index", 5, 6, None, 0)
+    span(synth, "index wait", 0, 2, 0, 0)
+    found = CLOCKS.build(synth.run())
+    assert any(isinstance(block, Text) and text(block).startswith("1 of 1 times of the input") for block in found)
+    (table,) = (block for block in found if isinstance(block, Table))
+    headings = [heading for heading, _ in table.columns]
+    assert dict(zip(headings, table.rows[0], strict=True))["clock"] == "worker 0"
+
+
+def sampled(synth: Synth, times: int, line: int, *, loader: int = 0, file: str = "/d/a.py") -> None:
+    for time in range(times):
+        synth.add(
+            "worker_stacks", pid="100", worker=0, loader=loader, time=time * MS, weight=50 * MS, file=file, line=line,
+            function="__getitem__", text=f"line {line}", call=f"numpy/{time % 2}.py:1 f",
+        )  # fmt: skip
+
+
+def test_a_line_that_was_sampled_in_the_workers_comes_before_the_calls_around_it() -> None:
+    synth = two_workers_in_step()
+    sampled(synth, 12, 30)
+    sampled(synth, 20, 31)
+    sampled(synth, 4, 32)
+    sampled(synth, 40, 8, file="torch/utils/data/_utils/collate.py")
+    sampled(synth, 90, 50, loader=1)
+    found = finding(synth)
+    assert [(place.line, place.text) for place in found.where] == [(31, "line 31"), (30, "line 30")]
+    assert any(advice.text.startswith("Make this line cheaper") for advice in found.advice)
+    tables, _ = told(synth)
+    assert tables[2] == "Lines that workers are at"

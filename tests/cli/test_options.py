@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.cli._options import RunOptions, recording
+from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
 from stepscope.core.errors import BadInput
 
 
@@ -13,10 +13,12 @@ def schedule(skip_first: int = 0, wait: int = 10, warmup: int = 1, active: int =
 def test_by_default_three_early_steps_and_the_lines() -> None:
     assert recording(RunOptions()) == {
         "trace": schedule(),
+        "any_step": True,
         "with": [],
         "activities": None,
         "lines_hz": 50,
-        "loader": "off",
+        "loader": DEFAULT_LOADER,
+        "loader_lines_hz": 0 if DEFAULT_LOADER == "off" else DEFAULT_LOADER_LINES_HZ,
         "trace_seconds": 10,
         "trace_events": 100_000,
     }
@@ -37,6 +39,16 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
         (RunOptions(lines="none"), "lines_hz", 0),
         (RunOptions(lines="50"), "lines_hz", 50),
         (RunOptions(loader="on"), "loader", "on"),
+        (RunOptions(settings="num_workers=0"), "overrides", {"num_workers": 0}),
+        (
+            RunOptions(settings="num_workers=4, pin_memory=yes,multiprocessing_context=spawn"),
+            "overrides",
+            {"num_workers": 4, "pin_memory": True, "multiprocessing_context": "spawn"},
+        ),
+        (RunOptions(loader="on"), "loader_lines_hz", 20),
+        (RunOptions(loader="all", loader_lines="50"), "loader_lines_hz", 50),
+        (RunOptions(loader="on", loader_lines="none"), "loader_lines_hz", 0),
+        (RunOptions(loader="off", loader_lines="none"), "loader_lines_hz", 0),
     ],
 )
 def test_an_option_is_understood(options: RunOptions, key: str, expected: object) -> None:
@@ -69,7 +81,16 @@ def test_an_option_is_understood(options: RunOptions, key: str, expected: object
         (RunOptions(activities="gpu"), "there is no 'gpu'"),
         (RunOptions(lines="0"), "'0' is neither none nor a number"),
         (RunOptions(lines="1000"), "from 1 to 200"),
+        (RunOptions(loader="on", loader_lines="0"), "the default is --loader-lines 20"),
+        (RunOptions(loader="off", loader_lines="20"), "--loader-lines: needs spans of the input pipeline"),
         (RunOptions(lines="²"), "is neither none nor a number"),
+        (RunOptions(settings="num_workers"), "--set: 'num_workers' is not NAME=VALUE"),
+        (RunOptions(settings="workers=4"), "there is no 'workers', did you mean num_workers?"),
+        (RunOptions(settings="num_workers=-1"), "num_workers=-1 is not a number from 0"),
+        (RunOptions(settings="num_workers=2,num_workers=4"), "num_workers is given twice"),
+        (RunOptions(settings="num_workers=0,prefetch_factor=2"), "prefetch_factor needs workers, and num_workers is 0"),
+        (RunOptions(settings="pin_memory=maybe"), "pin_memory=maybe is neither true nor false"),
+        (RunOptions(settings="multiprocessing_context=thread"), "is none of fork, spawn, forkserver"),
     ],
 )
 def test_a_mistake_is_told(options: RunOptions, message: str) -> None:

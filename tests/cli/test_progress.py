@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.cli._progress import Pace, Reporter, read_pace
+from stepscope.cli._progress import Reporter
+from stepscope.observe.pace import Pace, read_pace
 
 MS = 1_000_000
 HEADER = struct.pack("<16sIIqq24x", b"STEPSCOPE-STEPS1", 64, 88, 0, 0)

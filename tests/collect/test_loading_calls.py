@@ -1,6 +1,7 @@
 """Which calls of a data set are timed in a fetch, and that all is put back."""
 
 import functools
+import json
 import pickle
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 from stepscope.collect.loading import calls as timed_calls
 from stepscope.collect.loading.calls import Calls
 from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.spans import DECODE, RECORD, TRANSFORM, SpanFile
+from stepscope.collect.loading.spans import DECODE, LABEL, OTHER_LABELS, RECORD, TRANSFORM, SpanFile
 from stepscope.collect.mapped import reserves
 
 
@@ -152,3 +153,58 @@ def test_a_function_can_be_pickled_while_it_is_timed(lane: Lane) -> None:
     assert dataset.transform.__name__ == "lower"
     calls.restore()
     assert stages(lane) == []
+
+
+@pytest.mark.slow
+def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again(lane: Lane) -> None:
+    import torch
+
+    class Doubled(torch.nn.Module):
+        def forward(self, sample: torch.Tensor) -> torch.Tensor:
+            return sample * 2
+
+    compiled = []
+
+    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    transform, model = Doubled(), torch.compile(torch.nn.Sequential(Doubled(), Doubled()), backend=backend)
+    dataset = Letters(lambda _: transform(torch.ones(2)))
+    held = Letters(Chain(transform))
+    before = dict(vars(Doubled))
+    for batch in range(4):
+        calls = Calls(lane)
+        if batch % 2:
+            calls.swap([dataset, held])
+        dataset[0]
+        assert model(torch.ones(2)).tolist() == [4, 4]
+        assert dict(vars(Doubled)) == before
+        calls.restore()
+        model(torch.ones(2))
+    assert len(compiled) == 1
+
+
+@pytest.mark.slow
+def test_labels_of_the_users_code_are_spans_where_they_are_entered(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.profiler import record_function
+
+    monkeypatch.setattr(timed_calls, "LABELS_LIMIT", 4)
+    before, calls = dict(vars(record_function)), Calls(lane)
+    calls.swap([])
+    with pytest.raises(ZeroDivisionError), record_function("outer"), record_function("inner"):
+        1 / 0  # noqa: B018
+    with record_function("enumerate(DataLoader)#x.__next__"):
+        assert stages(lane) == [LABEL] * 2
+    for index in range(9):
+        with record_function(f"sample {index}"):
+            pass
+    calls.restore()
+    with record_function("outer"):
+        pass
+    assert dict(vars(record_function)) == before
+    assert stages(lane) == [LABEL] * 11
+    told = [json.loads(line) for line in Path(lane.spans.path + ".jsonl").read_text().splitlines()]
+    labels = {row["name"]: row["file"] for row in told if row.get("file") in (__file__, None) and row.get("id")}
+    assert labels["outer"] == labels["inner"] == __file__
+    assert labels[OTHER_LABELS] is None

@@ -6,6 +6,7 @@ import os
 import queue
 import struct
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,19 @@ from stepscope.collect.loading import spans as file_of_spans
 from stepscope.collect.loading.fetching import fetch_hook
 from stepscope.collect.loading.lane import BATCH_COST, OWN_NS, Lane
 from stepscope.collect.loading.receiving import Receiver, pin_hook
-from stepscope.collect.loading.spans import FETCH, FILES_LIMIT, LIMIT, MAGIC, PIN, RECORD, SpanFile, open_spans
+from stepscope.collect.loading.spans import (
+    FETCH,
+    FILES_LIMIT,
+    INDEX_WAIT,
+    LIMIT,
+    MAGIC,
+    PIN,
+    PUT,
+    RECORD,
+    SpanFile,
+    open_spans,
+)  # fmt: skip
+from stepscope.collect.loading.worker import worker_hook
 from stepscope.collect.mapped import reserves
 
 HEADER = struct.Struct("<16sIIqqq16x")
@@ -91,7 +104,8 @@ def test_a_forked_child_leaves_the_file_alone(spans: SpanFile) -> None:
 def test_a_name_is_told_once(spans: SpanFile) -> None:
     assert [spans.name(key, key, "f.py", 3) for key in ("a", "b", "a")] == [1, 2, 1]
     told = [json.loads(line) for line in Path(spans.path + ".jsonl").read_text().splitlines()]
-    assert [row.get("name") for row in told] == [None, "a", "b"]
+    assert [row["kind"] for row in told] == [told[0]["kind"], "clock", "name", "name"]
+    assert [row["name"] for row in told[2:]] == ["a", "b"]
     assert told[0]["pid"] == os.getpid()
 
 
@@ -99,8 +113,8 @@ def test_a_run_has_a_limit_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(file_of_spans, "reserves", lambda folder: True)
     folder = tmp_path / "loading"
     folder.mkdir()
-    for number in range(2 * FILES_LIMIT):
-        (folder / str(number)).touch()
+    for number in range(FILES_LIMIT):
+        (folder / f"{number}.bin").touch()
     assert open_spans(str(tmp_path), "main", {}) is None
 
 
@@ -125,20 +139,20 @@ def recorded(lane: Lane, cpu: int, batches: int, own: int = OWN_NS) -> list[tupl
 
 
 def test_a_long_batch_is_always_recorded(spans: SpanFile) -> None:
-    assert recorded(Lane(spans, 1), 10_000_000, 4) == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert recorded(Lane(spans, 1), 20_000_000, 4) == [(0, 1), (1, 1), (2, 1), (3, 1)]
 
 
 def test_a_short_batch_is_recorded_so_often_that_it_stays_cheap(spans: SpanFile) -> None:
     found = recorded(Lane(spans, 1), 500_000, 100)  # 24 µs are 5 % of it
-    assert found[:3] == [(0, 1), (20, 20), (40, 20)]
+    assert found[:3] == [(0, 1), (33, 33), (66, 33)]
     assert sum(weight for _, weight in found) == found[-1][0] + 1
 
 
 def test_where_recording_is_slow_it_is_done_more_rarely(spans: SpanFile) -> None:
     found = recorded(Lane(spans, 1), 10_000_000, 400, own=80_000)  # 640 µs are 6 % of it
-    assert [weight for _, weight in found][:3] == [1, 1, 8]
-    assert found[-1][1] == 26
-    assert recorded(Lane(spans, 1), 10_000_000, 5, own=10) == [(batch, 1) for batch in range(5)]
+    assert [weight for _, weight in found][:3] == [1, 2, 12]
+    assert found[-1][1] == 41
+    assert recorded(Lane(spans, 1), 20_000_000, 5, own=10) == [(batch, 1) for batch in range(5)]
 
 
 class Fetcher:
@@ -155,11 +169,9 @@ def test_a_fetch_leaves_the_fetcher_as_it_was(spans: SpanFile) -> None:
     lane = Lane(spans, 1)
     fetcher, fetch = Fetcher(lane, "abcd"), fetch_hook(Fetcher.fetch)
     before = dict(fetcher.__dict__)
-    lane.enter(0)
     assert fetch(fetcher, [1, 3]) == ("b", "d")
     assert fetcher.__dict__ == before
-    lane.enter(1)
-    lane.live = True
+    lane.due = 0
     with pytest.raises(IndexError) as raised:
         fetch(fetcher, [9])
     assert fetcher.__dict__ == before
@@ -172,8 +184,7 @@ def test_a_failing_recorder_leaves_the_fetch_alone(spans: SpanFile, monkeypatch:
     lane = Lane(spans, 1)
     monkeypatch.setattr(SpanFile, "name", lambda *_: 1 / 0)
     fetcher, fetch = Fetcher(lane, "abcd"), fetch_hook(Fetcher.fetch)
-    for batch in range(3):
-        lane.enter(batch)
+    for _ in range(3):
         assert fetch(fetcher, [0]) == ("a",)
     assert not lane.live
 
@@ -213,7 +224,56 @@ def test_a_data_set_that_cannot_be_looked_at_is_fetched_from_as_ever(spans: Span
 
     lane = Lane(spans, 1)
     fetcher, fetch = Fetcher(lane, Hostile()), fetch_hook(Fetcher.fetch)
-    for batch in range(2):
-        lane.enter(batch)
-        lane.live = True
+    for _ in range(2):
+        lane.due = 0
         assert fetch(fetcher, [4, 5]) == (4, 5)
+
+
+# -- the loop of a worker ------------------------------------------------------------------------------------------
+
+
+def test_the_index_queue_is_timed_around_recorded_batches_only(
+    spans: SpanFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Tasks:
+        def __init__(self) -> None:
+            self.count = itertools.count()
+
+        def get(self, timeout: float) -> tuple[int, list[int]]:
+            return next(self.count), [0]
+
+    class Kinds:
+        @staticmethod
+        def create_fetcher(dataset: Any) -> Any:
+            return Fetching(None, dataset)
+
+    class Fetching(Fetcher):
+        fetch = fetch_hook(Fetcher.fetch)  # type: ignore[assignment]
+
+    class Loading:
+        def open(self, role: str, about: dict[str, Any]) -> SpanFile:
+            return spans
+
+        def sample_lines(self, lane: Lane, within: Any) -> None:
+            return None
+
+        def fail(self, error: BaseException) -> None:
+            raise error
+
+    timed = []
+
+    def loop(dataset: Any, index_queue: Any, data_queue: Any, base_seed: int, worker_id: int, num_workers: int) -> None:
+        """Gets and fetches as torch's does, two epochs."""
+        for _ in range(2):
+            fetcher = Kinds.create_fetcher(dataset)
+            for _ in range(20):
+                timed.append("get" in vars(index_queue))
+                fetcher.fetch(index_queue.get(timeout=5)[1])
+
+    monkeypatch.setattr("stepscope.collect.loading.lane.stride", lambda cost, used, share: 10)
+    busy = types.SimpleNamespace(_thread=threading.current_thread())
+    worker_hook(loop, Loading(), Kinds)("ab", Tasks(), busy, 1, 0, 1)  # type: ignore[arg-type]
+    assert [number for number, was in enumerate(timed) if was] == [0, 1, 10, 11, 20, 21, 30, 31]
+    for stage in (INDEX_WAIT, FETCH, PUT):
+        found = [(row[4], row[7], row[9]) for row in rows(spans) if row[-1] == stage]
+        assert found == [(0, 1, 0), (10, 10, 0), (20, 10, 1), (30, 10, 1)]

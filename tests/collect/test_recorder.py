@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.collect.recorder import HEADER_SIZE, NOTES_SIZE, BinaryFile, Recorder, append_line, leave_note
+from stepscope.collect.recorder import (
+    HEADER_SIZE,
+    NOTES_SIZE,
+    BinaryFile,
+    Recorder,
+    append_line,
+    clock_reading,
+    leave_note,
+)
 
 from ..small_disk import mounted
 from .conftest import HEADER, lines_of
@@ -58,6 +66,14 @@ def test_both_clocks_are_read_together(recorder: Recorder) -> None:
         return abs((time.time_ns() - recorder.epoch_ns) - (time.monotonic_ns() - recorder.monotonic_ns))
 
     assert min(drift() for _ in range(100)) < 5_000_000  # the test itself may be held up between two clocks
+
+
+def test_a_reading_of_the_clocks_says_how_long_it_took() -> None:
+    before = time.monotonic_ns()
+    reading = clock_reading()
+    assert list(reading) == ["epoch_ns", "monotonic_ns", "took_ns"]
+    assert 0 <= reading["took_ns"] <= time.monotonic_ns() - before
+    assert before <= reading["monotonic_ns"] <= time.monotonic_ns()
 
 
 def test_lines_are_whole_and_in_order(recorder: Recorder) -> None:

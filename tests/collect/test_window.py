@@ -114,6 +114,8 @@ def test_every_traced_step_is_whole(run_job: RunJob) -> None:
     assert outcome(job) == [("recorded", 4, 6, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"] is None
     assert job["windows"][0]["options"]["activities"] == ["cpu"]
+    started, stopped = job["windows"][0]["clocks"]
+    assert started["monotonic_ns"] < stopped["monotonic_ns"]
     assert all(job["windows"][0][cost] > 0 for cost in ("start_cost_ns", "stop_cost_ns", "export_cost_ns"))
     # 2 = look, 3 = warm-up, 4 first traced, 7 after the export
     assert job["flags"] == {
@@ -187,6 +189,28 @@ def test_as_many_steps_as_the_events_allow(run_job: RunJob) -> None:
     job = run_job("window = window(SCHEDULE, trace_events=90_000); train(window, 8, operators=3000); window.close()")
     assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"].startswith("2 of 3 steps: a step holds about ")
+
+
+def test_where_one_step_fits_the_look_is_the_trace(run_job: RunJob) -> None:
+    job = run_job("""
+    window = window(SCHEDULE, trace_events=50_000, any_step=True); train(window, 8, operators=3000); window.close()
+    """)
+    assert outcome(job) == [("recorded", 2, 2, "window-000.pt.trace.json")]
+    assert job["windows"][0]["reason"].startswith("1 of 3 steps: a step holds about ")
+    assert job["flags"] == {"0": 0, "1": 0, "2": 2, "3": 2, "4": 0, "5": 0, "6": 0, "7": 0, "8": 0}
+    assert job["stderr"] == ""
+    trace = events(job["directory"] / "window-000.pt.trace.json")
+    (step,) = [event for event in trace if event["name"].startswith("ProfilerStep")]
+    assert step["name"] == "ProfilerStep#2"
+    multiplied = [event for event in trace if event["name"] == "aten::mul"]
+    assert len(multiplied) >= 2 * 3000  # forward and backward
+    assert all(within(step, event) for event in multiplied)
+    assert sum(event["name"] == "Optimizer.step#SGD.step" for event in trace) == 1
+
+
+def test_steps_that_were_asked_for_are_recorded_after_the_look(run_job: RunJob) -> None:
+    job = run_job("window = window(SCHEDULE, trace_events=50_000); train(window, 8, operators=3000); window.close()")
+    assert outcome(job) == [("recorded", 4, 4, "window-000.pt.trace.json")]
 
 
 def test_a_look_at_an_endless_step_is_cut_inside_the_forward(run_job: RunJob) -> None:

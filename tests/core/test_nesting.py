@@ -5,7 +5,7 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.core.nesting import enclosing, innermost, nest
+from stepscope.core.nesting import enclosing, innermost, nest, outwards
 
 Range = tuple[int, int, int]
 RANGES = st.lists(
@@ -76,3 +76,9 @@ def test_a_range_that_outlasts_another_hangs_from_the_next_one_out() -> None:
     nesting = nest(*columns([(0, 0, 100), (0, 10, 50), (0, 40, 60)]))
     assert nesting.parent.tolist() == [-1, 0, 0]
     assert nesting.self_time.tolist() == [50, 40, 20]
+
+
+def test_the_nearest_outwards_that_passes() -> None:
+    parent = np.array([-1, 0, 1, 2, -1])
+    passes = np.array([False, True, False, False, False])
+    assert outwards(parent, np.array([3, 2, 1, 0, 4, -1]), passes).tolist() == [1, 1, 1, -1, -1, -1]

@@ -93,6 +93,7 @@ def test_facts(tmp_path: Path) -> None:
     folder = write_process(write_run(tmp_path / "run"), step(0, 1, 100))
     loader = {"kind": "loader", "id": 0, "dataset": "m.D", "dataset_file": "/m.py", "dataset_line": 3, "batch_size": 8,
               "num_workers": 2, "pin_memory": False, "prefetch_factor": 2, "persistent_workers": True,
+              "made_file": "/t.py", "made_line": 7,
               "collate": "m.c", "collate_file": "/m.py", "collate_line": 9, "shuffle": True}  # fmt: skip
     device = {"index": 1, "name": "H100", "total_memory": 80, "capability": "9.0", "sms": 132}
     torch = {"kind": "torch", "threads": 4, "cuda": "12.8", "devices": [device], "matmul_precision": "high"}
@@ -105,8 +106,8 @@ def test_facts(tmp_path: Path) -> None:
     (folder / "facts.jsonl").write_text(json_lines(*rows))
     run = open_run(tmp_path / "run")
     assert run.optional("loaders").drop("rank", "pid").rows() == [
-        (0, True, "m.D", "/m.py", 3, "m.c", "/m.py", 9, 8, 2, 2, False, True),
-        (1, False, "m.D", "/m.py", 3, "m.c", "/m.py", 9, None, 2, 2, False, True),
+        (0, True, "m.D", "/m.py", 3, "m.c", "/m.py", 9, 8, 2, 2, False, True, "/t.py", 7, None),
+        (1, False, "m.D", "/m.py", 3, "m.c", "/m.py", 9, None, 2, 2, False, True, "/t.py", 7, None),
     ]
     assert run.optional("optimizers").drop("rank", "pid").rows() == [
         ("Adam", "torch.optim.adam", 1, 12, 1234, None, True)
@@ -136,11 +137,28 @@ def test_system_samples(tmp_path: Path) -> None:
         (10, None, "GPU 0 utilisation", 0.5, "ratio"),
         (10, None, "GPU 0 memory", 7.0, "bytes"),
         (20, 0, "core wait", 0.125, "ratio"),
+        (20, None, "helper core wait", 0.5, "cores"),
         (30, None, "system CPU", 0.75, "ratio"),
         (30, None, "job CPU", 1.0, "cores"),
         (30, None, "other CPU", 2.0, "cores"),
     ]
     assert told(run) == {"sample of the system without a time: left out": 1}
+
+
+def test_a_look_that_was_kept_is_a_traced_step(tmp_path: Path) -> None:
+    steps = b"".join(step(number, 100 * number + 1, 100 * number + 100) for number in range(4))
+    folder = write_process(write_run(tmp_path / "run"), steps)
+    windows = [
+        {"window": 0, "status": "recorded", "first_step": 1, "last_step": 1, "trace": "window-000.pt.trace.json"},
+        {"window": 1, "status": "abandoned", "first_step": 2, "last_step": 3, "trace": None},
+    ]
+    (folder / "windows.jsonl").write_text(json_lines(*windows))
+    assert open_run(tmp_path / "run").optional("steps").select("step", "tags").rows() == [
+        (0, []),
+        (1, ["traced"]),
+        (2, []),
+        (3, []),
+    ]
 
 
 def test_traces_of_windows_get_the_rank_and_keep_their_step_numbers(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from stepscope.core.run import Run
 from stepscope.store import open_run
 
-from .run_files import TO_EPOCH, json_lines, records, step, told, write_process, write_run
+from .run_files import EPOCH, TO_EPOCH, json_lines, records, step, told, write_process, write_run
 
 SPAN = struct.Struct("<qqqqiIIHHHBB")
 NAME = {"kind": "name", "id": 1, "name": "__main__.Rows", "file": "/d/train.py", "line": 7}
@@ -88,3 +88,41 @@ def test_the_same_process_id_on_another_host_is_another_process(tmp_path: Path) 
     path = a_job(tmp_path)
     write_spans(path, "main-50-3", [{"kind": "main", "pid": 50, "host": "elsewhere"}], span(FETCH, 5))
     assert len(rows_of(open_run(path))) == 3
+
+
+def test_files_of_one_host_are_on_one_clock_whatever_their_headers_say(tmp_path: Path) -> None:
+    """The wall clock was set back by 9 ns while the job ran: no worker did anything earlier for it."""
+    path = a_job(tmp_path)
+    file = path / "loading" / "worker-61-9.bin"
+    content = bytearray(file.read_bytes())
+    struct.pack_into("<q", content, 24, EPOCH - 9)
+    file.write_bytes(content)
+    assert [row[-4:-3] for row in rows_of(open_run(path))] == [(TO_EPOCH + start,) for start in (100, 110, 105)]
+
+
+def test_readings_of_both_clocks(tmp_path: Path) -> None:
+    path = a_job(tmp_path)
+    reading = {"epoch_ns": TO_EPOCH + 151, "monotonic_ns": 150, "took_ns": 7}
+    folder = path / "rank-00001.pid-50"
+    broken = [{"epoch_ns": "noon", "monotonic_ns": 5}, 3]
+    (folder / "windows.jsonl").write_text(json_lines({"window": 0, "clocks": [reading, *broken]}, {"window": 1}))
+    side = path / "loading" / "worker-61-9.jsonl"
+    later = {"kind": "clock", "epoch_ns": TO_EPOCH + 180, "monotonic_ns": 190}
+    side.write_text(side.read_text() + json_lines(later))
+    run = open_run(path)
+    assert run.optional("clock_readings").rows() == [
+        (1, "50", "start", EPOCH, 0, None),
+        (1, "50", "window 0", TO_EPOCH + 150, 1, 4),
+        (1, "50", "worker 1", TO_EPOCH + 190, -10, None),
+    ]
+    assert run.optional("skipped").is_empty()
+
+
+def test_without_any_reading_of_the_clocks_spans_are_left_out(tmp_path: Path) -> None:
+    path = a_job(tmp_path)
+    folder = path / "rank-00001.pid-50"
+    (folder / "process.json").write_text(json_lines({"rank": 1, "pid": 50}))
+    (folder / "steps.bin").unlink()
+    run = open_run(path)
+    assert rows_of(run) == []
+    assert "no reading of the clocks in steps.bin and process.json: spans of loading left out" in told(run)

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,7 +14,7 @@ from stepscope.analyses._host import THREAD, HostTree
 from stepscope.core.nesting import innermost, nest
 from stepscope.core.run import Run
 
-__all__ = ["CallSite", "call_sites", "is_library", "user_site"]
+__all__ = ["CallSite", "call_sites", "is_library", "site_table", "user_site"]
 
 Ints = npt.NDArray[np.int64]
 _FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)")
@@ -37,6 +37,7 @@ _LIBRARIES = frozenset(
         """,
     )
 )
+_SITE = {"file": pl.String, "line": pl.Int64, "function": pl.String, "text": pl.String}
 _DEPTH = 64  # frames of a stack that are kept; deeper ones are recursion
 
 
@@ -52,6 +53,12 @@ class CallSite:
     frames: tuple[str, ...]
     function: str | None = None
     text: str | None = None
+
+
+def site_table(sites: Sequence[CallSite]) -> pl.DataFrame:
+    """One row for each call site: file, line, function, text."""
+    rows = [(site.file, site.line, site.function, site.text) for site in sites]
+    return pl.DataFrame(rows, schema=_SITE, orient="row")
 
 
 def call_sites(run: Run, tree: HostTree, rows: Ints) -> list[CallSite]:

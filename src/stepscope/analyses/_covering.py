@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stepscope.core.nesting import Nesting, last_to_start, nest
 
-__all__ = ["Stretches", "covering", "nested", "outwards"]
+__all__ = ["Stretches", "covering", "nested"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -47,14 +47,3 @@ def covering(ranges: Stretches, nesting: Nesting, asked: Stretches) -> Ints:
         if not len(outside):
             return at
         at[outside] = nesting.parent[at[outside]]
-
-
-def outwards(parent: Ints, rows: Ints, passes: Bools) -> Ints:
-    """For each of some rows, it or the nearest range around it that passes, -1 for none."""
-    at = rows.copy()
-    while True:
-        moving = np.nonzero(at >= 0)[0]
-        moving = moving[~passes[at[moving]]]
-        if not len(moving):
-            return at
-        at[moving] = parent[at[moving]]

@@ -20,6 +20,7 @@ from stepscope.analyses._device import device_work
 from stepscope.analyses._host_rows import host_where
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import data_waits, unrecorded
+from stepscope.analyses._tables import parts
 from stepscope.analyses.device_time import device_time
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Run
@@ -53,8 +54,8 @@ def device_gaps(run: Run) -> pl.DataFrame:
 
 def _device_gaps(run: Run) -> pl.DataFrame:
     work = _work(run)
-    parts = [_of_device(part, unrecorded(run, part["rank"][0])) for part in work.partition_by(_DEVICE)]
-    gaps = pl.concat(parts).sort(*_DEVICE, "start")
+    found = [_of_device(part, unrecorded(run, part["rank"][0])) for part in parts(work, *_DEVICE)]
+    gaps = pl.concat(found).sort(*_DEVICE, "start")
     gaps = gaps.with_columns(_causes(run, gaps))
     _check(run, gaps)
     return gaps

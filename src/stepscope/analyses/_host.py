@@ -17,6 +17,7 @@ __all__ = [
     "OPERATIONS",
     "THREAD",
     "HostTree",
+    "categories",
     "enumerated",
     "host_tree",
     "is_operator",
@@ -53,9 +54,7 @@ class HostTree:
     @property
     def names(self) -> pl.Series:
         """The distinct names of the rows."""
-        kind = self.name.dtype
-        assert isinstance(kind, pl.Enum)
-        return kind.categories
+        return categories(self.name)
 
     @property
     def name(self) -> pl.Series:
@@ -75,8 +74,10 @@ class HostTree:
 
     def _of_names(self, passed: Bools) -> Bools:
         """For each row what is said of its name; False for a row without one."""
-        if "code" not in self._kept:
-            self._kept["code"] = self.name.to_physical().fill_null(len(self.names))
+        if not passed.any():
+            return np.zeros(self.frame.height, dtype=np.bool_)
+        if "code" not in self._kept:  # in 64 bits, which is what numpy looks up with
+            self._kept["code"] = self.name.to_physical().fill_null(len(self.names)).cast(pl.Int64)
         found: Bools = np.append(passed, False)[self._kept["code"].to_numpy()]
         return found
 
@@ -98,6 +99,13 @@ class HostTree:
 def enumerated(names: pl.Series) -> pl.Series:
     """Names as an enumeration of the distinct ones, in order of their first rows."""
     return names.cast(pl.Enum(names.unique(maintain_order=True).drop_nulls()))
+
+
+def categories(names: pl.Series) -> pl.Series:
+    """The distinct texts of an enumeration, in its order."""
+    kind = names.dtype
+    assert isinstance(kind, pl.Enum)
+    return kind.categories
 
 
 def host_tree(run: Run) -> HostTree:

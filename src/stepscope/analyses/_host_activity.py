@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._call_sites import is_library, user_site
-from stepscope.analyses._covering import Stretches, covering, nested, outwards
+from stepscope.analyses._call_sites import is_library, site_table, user_site
+from stepscope.analyses._covering import Stretches, covering, nested
 from stepscope.analyses._host import THREAD, HostTree
 from stepscope.analyses._modules import module_spans
 from stepscope.analyses._tables import at_rows
-from stepscope.core.nesting import Nesting
+from stepscope.core.nesting import Nesting, outwards
 from stepscope.core.run import Run
 
 __all__ = ["ACTIVITY", "host_activity"]
@@ -111,12 +111,5 @@ def _recorded_sites(run: Run, tree: HostTree, rows: Ints) -> pl.DataFrame:
     stack = at_rows(stacks, outwards(tree.nesting.parent, rows, stacked))
     distinct = stack.drop_nulls().unique(maintain_order=True)
     sites = [user_site(frame.strip() for frame in text.split(";")) for text in distinct]
-    known = pl.DataFrame(
-        {
-            "stack": distinct,
-            "file": pl.Series([site.file for site in sites], dtype=pl.String),
-            "line": pl.Series([site.line for site in sites], dtype=pl.Int64),
-            "function": pl.Series([site.function for site in sites], dtype=pl.String),
-        }
-    )
+    known = site_table(sites).drop("text").with_columns(distinct.alias("stack"))
     return stack.alias("stack").to_frame().join(known, on="stack", how="left", maintain_order="left").drop("stack")

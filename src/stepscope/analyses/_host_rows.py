@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._host import enumerated
+from stepscope.analyses._host import categories, enumerated
 from stepscope.core.run import Run
 
 __all__ = ["HostRows", "host_rows", "host_where"]
@@ -20,10 +20,12 @@ class _Texts:
     """A column of texts: for each row the place of its text in `distinct`, which ends with null."""
 
     distinct: pl.Series
-    place: npt.NDArray[np.uint32]
+    place: npt.NDArray[np.int64]
 
     def passing(self, test: pl.Expr) -> Bools:
         passed = self.distinct.to_frame().select(test).to_series().fill_null(False).to_numpy()
+        if not passed.any():
+            return np.zeros(len(self.place), dtype=np.bool_)
         found: Bools = passed[self.place]
         return found
 
@@ -78,7 +80,6 @@ def _host_rows(run: Run) -> HostRows:
 
 def _texts(column: pl.Series) -> _Texts:
     coded = enumerated(column)
-    assert isinstance(coded.dtype, pl.Enum)
-    distinct = coded.dtype.categories
-    place = coded.to_physical().fill_null(len(distinct)).to_numpy()
+    distinct = categories(coded)
+    place = coded.to_physical().fill_null(len(distinct)).cast(pl.Int64).to_numpy()
     return _Texts(distinct.rename(column.name).extend_constant(None, 1), place)

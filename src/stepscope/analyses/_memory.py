@@ -8,12 +8,12 @@ import polars as pl
 
 from stepscope.analyses._host import THREAD, HostTree, host_tree, is_operator
 from stepscope.core.errors import MissingData
-from stepscope.core.nesting import innermost
+from stepscope.core.nesting import innermost, outwards
 from stepscope.core.run import Run
 from stepscope.core.schema import Column
 
 __all__ = [
-    "BY_DEVICE", "DEVICE", "DEVICE_COLUMNS", "DEVICE_TYPES", "RECORD_MEMORY", "Owners", "climb", "memory_events",
+    "BY_DEVICE", "DEVICE", "DEVICE_COLUMNS", "DEVICE_TYPES", "RECORD_MEMORY", "Owners", "memory_events",
     "named_device", "owners",
 ]  # fmt: skip
 
@@ -96,17 +96,6 @@ def owners(run: Run) -> Owners:
     return run.once(_owners)
 
 
-def climb(parent: Ints, rows: Ints, wanted: Bools) -> Ints:
-    """For each row, itself or the nearest of its parents that is wanted, -1 for none."""
-    found = rows.copy()
-    while True:
-        outside = np.nonzero(found >= 0)[0]
-        outside = outside[~wanted[found[outside]]]
-        if not len(outside):
-            return found
-        found[outside] = parent[found[outside]]
-
-
 def _memory_events(run: Run) -> pl.DataFrame:
     table = run.optional("memory", *_COLUMNS).filter(pl.col("bytes").is_not_null() & pl.col("time").is_not_null())
     if table.is_empty():
@@ -137,10 +126,10 @@ def _owners(run: Run) -> Owners:
     tracks_of, start, end = (tree.frame[name].to_numpy() for name in ("track", "start", "end"))
     inside = innermost(tree.nesting, tracks_of, start, end, track, time, time)
     parent = tree.nesting.parent
-    around = climb(parent, inside, ~tree.calls)
+    around = outwards(parent, inside, ~tree.calls)
     holders = _with_parents(parent, around)
     operators = _among(tree, holders, is_operator())
-    return Owners(tree, around, climb(parent, around, operators), holders, operators)
+    return Owners(tree, around, outwards(parent, around, operators), holders, operators)
 
 
 def _with_parents(parent: Ints, rows: Ints) -> Ints:

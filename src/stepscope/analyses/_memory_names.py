@@ -8,12 +8,12 @@ import polars as pl
 
 from stepscope.analyses._call_sites import CallSite, call_sites, user_site
 from stepscope.analyses._host import CALLS, THREAD
-from stepscope.analyses._memory import climb, memory_events, owners
+from stepscope.analyses._memory import memory_events, owners
 from stepscope.analyses._memory_peak import at_peak
 from stepscope.analyses._modules import module_spans
 from stepscope.analyses._source_texts import with_texts
 from stepscope.analyses._tables import at_rows
-from stepscope.core.nesting import enclosing
+from stepscope.core.nesting import enclosing, outwards
 from stepscope.core.run import Run
 
 __all__ = ["allocating_operators", "modules_of_rows", "sites_at_peak", "sites_of"]
@@ -84,8 +84,8 @@ def _allocating_operators(run: Run) -> pl.Series:
         return pl.Series([None] * len(found.around), dtype=pl.String)
     parent = found.tree.nesting.parent
     works = found.operators & ~found.among(pl.col("name").str.contains(_ALLOCATORS))
-    row = climb(parent, found.operator, works)
+    row = outwards(parent, found.operator, works)
     row = np.where(row >= 0, row, found.operator)
     said = found.among(~pl.col("kind").is_in(CALLS) & ~pl.col("name").str.contains(_STEP)) & ~found.operators
-    marked = climb(parent, found.around, said)
+    marked = outwards(parent, found.around, said)
     return at_rows(found.tree.frame["name"], np.where(row >= 0, row, marked))

@@ -16,10 +16,10 @@ import polars as pl
 
 from stepscope.analyses._host import THREAD
 from stepscope.analyses._markers import is_backward, is_loader, is_optimizer
-from stepscope.analyses._memory import climb, memory_events, owners
+from stepscope.analyses._memory import memory_events, owners
 from stepscope.analyses._trace_phases import PHASES, traced_steps
 from stepscope.core.kernels import name_test
-from stepscope.core.nesting import enclosing
+from stepscope.core.nesting import enclosing, outwards
 from stepscope.core.run import Run
 
 __all__ = ["EventPhases", "event_phases", "parameter_events"]
@@ -162,7 +162,7 @@ def _of_operators(run: Run, rows: pl.Series) -> pl.Series:
     tests = {"backward": is_backward(), "optimizer": is_optimizer(), "data_wait": is_loader()}
     marks = {name: found.among(test) for name, test in tests.items()}
     any_mark = np.logical_or.reduce(list(marks.values()))
-    nearest = climb(found.tree.nesting.parent, found.around[rows.to_numpy()], any_mark)
+    nearest = outwards(found.tree.nesting.parent, found.around[rows.to_numpy()], any_mark)
     for name, marked in marks.items():
         is_it = pl.Series((nearest >= 0) & marked[nearest])
         phase = pl.select(pl.when(is_it).then(pl.lit(name)).otherwise(phase)).to_series()

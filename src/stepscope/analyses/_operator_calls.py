@@ -13,11 +13,10 @@ from stepscope.analyses._launches import launches
 from stepscope.analyses._tables import RECORD_TRACE
 from stepscope.core.errors import MissingData
 from stepscope.core.kernels import name_test
-from stepscope.core.nesting import Nesting
 from stepscope.core.run import Run
 from stepscope.core.tensor_cores import could_use_tensor_cores, uses_tensor_cores
 
-__all__ = ["OperatorCalls", "levels", "operator_calls", "work_inside"]
+__all__ = ["OperatorCalls", "operator_calls", "work_inside"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -51,26 +50,17 @@ def work_inside(run: Run) -> pl.DataFrame:
     return run.once(_work_inside)
 
 
-def levels(nesting: Nesting) -> list[Ints]:
-    """The rows of each depth, outermost first."""
-    deepest = int(nesting.depth.max(initial=0))
-    depth = nesting.depth.astype(np.int16 if deepest < 2**15 else np.int64, copy=False)  # numpy counts short numbers
-    order = np.argsort(depth, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(nesting.depth, minlength=1))[:-1])
-
-
 def _operator_calls(run: Run) -> OperatorCalls:
     tree = host_tree(run)
     rows = np.nonzero(tree.operators)[0]
     if not len(rows):
         raise MissingData("operators", how=RECORD_TRACE)
-    by_depth = levels(tree.nesting)
-    sums = {"host_self": tree.nesting.self_time, **_device(run, tree, by_depth)}
     figures = tree.frame.select("rank", "name", host=pl.col("end") - pl.col("start"))[rows]
     figures = figures.with_columns(
         pl.col("rank").is_in(_ranks_with_work(run)).alias("on_device"),
-        *(pl.Series(name, values[rows]) for name, values in sums.items()),
-        flops=_flops(run, tree, rows, by_depth),
+        pl.Series("host_self", tree.nesting.self_time[rows]),
+        *(pl.Series(name, values) for name, values in _device(run, tree, rows).items()),
+        flops=_flops(run, tree.nesting.parent, rows),
     )
     return OperatorCalls(tree, rows, figures)
 
@@ -82,50 +72,62 @@ def _ranks_with_work(run: Run) -> list[int]:
         return []
 
 
-def _device(run: Run, tree: HostTree, by_depth: list[Ints]) -> dict[str, Ints | Bools]:
-    """Sums of device work for each row of the tree, and whether tensor cores could do it."""
-    own, tensor = (np.zeros(len(tree.owner), dtype=np.int64) for _ in range(2))
+def _device(run: Run, tree: HostTree, asked: Ints) -> dict[str, Ints | Bools]:
+    """Sums of device work for some rows of the tree, and whether tensor cores could do it."""
+    launching = with_tensor = duration = tensor = np.empty(0, dtype=np.int64)
     try:
         found = launches(run)
     except MissingData:
         pass
     else:
         owned = found.operator >= 0
-        duration = (found.work["end"] - found.work["start"]).to_numpy()
-        np.add.at(own, found.operator[owned], duration[owned])
+        whole = (found.work["end"] - found.work["start"]).to_numpy()
+        launching, duration = found.operator[owned], whole[owned]
         matrix = name_test(found.work["name"], uses_tensor_cores) & (found.work["kind"] == "kernel")
         owned &= matrix.to_numpy()
-        np.add.at(tensor, found.operator[owned], duration[owned])
+        with_tensor, tensor = found.operator[owned], whole[owned]
+    parent = tree.nesting.parent
     matrices = tree.passing(pl.col("name").is_in([name for name in tree.names if could_use_tensor_cores(name)]))
-    eligible = (matrices | (tensor > 0)).astype(np.int64)
+    matrices[with_tensor[tensor > 0]] = True
+    eligible = np.flatnonzero(matrices)
     return {
-        "device_self": own,
-        "device_total": _with_inside(tree.nesting, by_depth, own),
-        "tensor_self": tensor,
-        "tensor_total": _with_inside(tree.nesting, by_depth, tensor),
-        "eligible": _with_inside(tree.nesting, by_depth, eligible) > 0,
+        "device_self": _sums(len(parent), launching, duration)[asked],
+        "device_total": _with_inside(parent, launching, duration)[asked],
+        "tensor_self": _sums(len(parent), with_tensor, tensor)[asked],
+        "tensor_total": _with_inside(parent, with_tensor, tensor)[asked],
+        "eligible": _with_inside(parent, eligible, np.ones(len(eligible), dtype=np.int64))[asked] > 0,
     }
 
 
-def _flops(run: Run, tree: HostTree, asked: Ints, by_depth: list[Ints]) -> pl.Series:
+def _flops(run: Run, parent: Ints, asked: Ints) -> pl.Series:
     """FLOPs of some rows and all rows inside each, null where none are known."""
     known = operator_work(run).select("row", "flops").drop_nulls("flops")
     if known.is_empty():
         return pl.Series([None], dtype=pl.Float64).new_from_index(0, len(asked))
     rows = known["row"].to_numpy()
-    own, count = np.zeros(len(tree.owner)), np.zeros(len(tree.owner), dtype=np.int64)
-    own[rows], count[rows] = known["flops"].to_numpy(), 1
-    inside = pl.Series(_with_inside(tree.nesting, by_depth, own)[asked])
-    counted = pl.Series(_with_inside(tree.nesting, by_depth, count)[asked])
+    inside = pl.Series(_with_inside(parent, rows, known["flops"].to_numpy())[asked])
+    counted = pl.Series(_with_inside(parent, rows, np.ones(len(rows), dtype=np.int64))[asked])
     return pl.select(pl.when(counted > 0).then(inside)).to_series()
 
 
-def _with_inside(nesting: Nesting, by_depth: list[Ints], own: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """For each row, the sum of `own` over it and all rows inside it; `by_depth` are the `levels`."""
-    total = own.copy()
-    for rows in reversed(by_depth[1:]):
-        adding = rows[total[rows] != 0]
-        np.add.at(total, nesting.parent[adding], total[adding])
+def _sums(count: int, rows: Ints, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """For each of `count` rows the sum of its values."""
+    total = np.zeros(count, dtype=values.dtype)
+    np.add.at(total, rows, values)
+    return total
+
+
+def _with_inside(parent: Ints, rows: Ints, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """For each row of the tree the sum of the values of it and of all rows inside it; `rows` are those of the values.
+
+    Every value climbs to the outermost row: most rows have none, so that is less than to go through them all.
+    """
+    total = _sums(len(parent), rows, values)
+    while len(rows):
+        around = parent[rows]
+        inside = around >= 0
+        rows, values = around[inside], values[inside]
+        np.add.at(total, rows, values)
     return total
 
 
@@ -141,5 +143,6 @@ def _work_inside(run: Run) -> pl.DataFrame:
         parts.append(np.stack((number[around[named]], work[named]), axis=1))
         around = calls.tree.nesting.parent[around]
     pairs = np.concatenate(parts)
-    spans = found.work.select("start", "end")[pairs[:, 1]]
-    return spans.select(call=pl.Series(pairs[:, 0]), start="start", end="end").sort("start", maintain_order=True)
+    start, end = (found.work[edge].to_numpy()[pairs[:, 1]] for edge in ("start", "end"))
+    by_start = np.argsort(start, kind="stable")  # of numpy: what is in order in parts, as here, takes it a fraction
+    return pl.DataFrame({"call": pairs[by_start, 0], "start": start[by_start], "end": end[by_start]})

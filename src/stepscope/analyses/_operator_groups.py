@@ -76,7 +76,8 @@ def in_order(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
 def numbered(keys: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
     """For each row the number of its combination of values, and the combinations with their number as `group`."""
     groups = keys.unique(maintain_order=True).with_columns(group=pl.int_range(pl.len(), dtype=pl.Int64))
-    joined = keys.join(groups, on=keys.columns, how="left", maintain_order="left", nulls_equal=True)
+    varying = [name for name in keys.columns if groups[name].n_unique() > 1] or keys.columns[:1]
+    joined = keys.select(varying).join(groups, on=varying, how="left", maintain_order="left", nulls_equal=True)
     return joined["group"].to_numpy(), groups
 
 

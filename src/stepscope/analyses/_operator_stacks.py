@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.analyses._autograd import backward_functions
 from stepscope.analyses._call_sites import user_site
 from stepscope.analyses._host import THREAD
-from stepscope.analyses._operator_calls import OperatorCalls, levels, operator_calls
+from stepscope.analyses._operator_calls import OperatorCalls, operator_calls
 from stepscope.analyses._operator_groups import numbered
 from stepscope.core.nesting import Nesting, innermost, nest
 from stepscope.core.run import Run
@@ -97,7 +97,7 @@ def _nodes(nesting: Nesting, found: Ints, name: Ints, is_code: Bools) -> tuple[I
 
     Only frames around the calls that were found are looked at. What is no code has the node of the frame around it.
     """
-    by_depth = levels(nesting)
+    by_depth = _levels(nesting)
     needed = np.zeros(len(name), dtype=np.bool_)
     needed[found[found >= 0]] = True
     for rows in reversed(by_depth[1:]):
@@ -115,6 +115,14 @@ def _nodes(nesting: Nesting, found: Ints, name: Ints, is_code: Bools) -> tuple[I
         outer += (distinct // len(is_code) - 1).tolist()
         said += (distinct % len(is_code)).tolist()
     return node, outer, said
+
+
+def _levels(nesting: Nesting) -> list[Ints]:
+    """The rows of each depth, outermost first."""
+    deepest = int(nesting.depth.max(initial=0))
+    depth = nesting.depth.astype(np.int16 if deepest < 2**15 else np.int64, copy=False)  # numpy counts short numbers
+    order = np.argsort(depth, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(nesting.depth, minlength=1))[:-1])
 
 
 def _texts(used: Ints, outer: list[int], said: list[int], names: list[str]) -> dict[int, str]:

@@ -4,18 +4,28 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._call_sites import call_sites
+from stepscope.analyses._call_sites import call_sites, site_table
 from stepscope.analyses._host import HostTree, host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import step_markers
 from stepscope.analyses._source_texts import with_texts
 from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, quotient
 from stepscope.core.errors import MissingData
+from stepscope.core.finding import Place
 from stepscope.core.intervals import Spans, spans, union
 from stepscope.core.run import Run
 from stepscope.core.schema import Column
 
-__all__ = ["PLACE", "busy_of", "by_place", "calls_in_order", "launch_starts", "of_the_job", "tree_with_calls"]
+__all__ = [
+    "PLACE",
+    "busy_of",
+    "by_place",
+    "calls_in_order",
+    "launch_starts",
+    "of_the_job",
+    "places_of",
+    "tree_with_calls",
+]
 
 Ints = npt.NDArray[np.int64]
 
@@ -78,10 +88,7 @@ def by_place(run: Run, tree: HostTree, calls: pl.DataFrame, *more: pl.Expr, **na
     sites = with_texts(run, call_sites(run, tree, rows))
     calls = calls.with_columns(
         pl.Series("operator", _operators(tree, rows), dtype=pl.String),
-        pl.Series("file", [site.file for site in sites], dtype=pl.String),
-        pl.Series("line", [site.line for site in sites], dtype=pl.Int64),
-        pl.Series("function", [site.function for site in sites], dtype=pl.String),
-        pl.Series("text", [site.text for site in sites], dtype=pl.String),
+        *site_table(sites),
         pl.Series("stack", [";".join(site.frames) or None for site in sites], dtype=pl.String),
     ).filter(~pl.col("stack").str.contains(_PROFILER).fill_null(False) | pl.col("file").is_not_null())
     found = calls.group_by(_GROUP, maintain_order=True).agg(
@@ -89,6 +96,13 @@ def by_place(run: Run, tree: HostTree, calls: pl.DataFrame, *more: pl.Expr, **na
     )
     traced = step_markers(run).group_by("rank").agg(traced=pl.len())
     return found.join(traced, on="rank", how="left").with_columns(per_step=quotient(pl.col("total"), pl.col("traced")))
+
+
+def places_of(rows: pl.DataFrame, most: int) -> tuple[Place, ...]:
+    """The places of the first rows (file, line, function, text) that have one."""
+    known = rows.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(most)
+    found = known.select("file", "line", pl.col("function", "text").fill_null("")).iter_rows()
+    return tuple(Place(file=file, line=line, symbol=function, text=text) for file, line, function, text in found)
 
 
 def busy_of(run: Run) -> dict[int, Spans]:

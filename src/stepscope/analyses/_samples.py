@@ -6,10 +6,22 @@ from stepscope.analyses._work import gpu_ranks, with_work
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
+from stepscope.core.schema import Column
 
-__all__ = ["HOW", "bounds", "steady_samples"]
+__all__ = ["HOW", "SAMPLED_LINE", "bounds", "most_often", "steady_samples"]
 
 HOW = "run it with `stepscope run -- COMMAND`, without `--lines none`"
+
+SAMPLED_LINE = (
+    Column("file", pl.String, None, "file of the innermost frame of the user's own code"),
+    Column("line", pl.Int64, None, "line of that frame"),
+    Column("function", pl.String, None, "function of that frame"),
+    Column("call", pl.String, None, "library frame directly below: file:line function"),
+    Column("leaf", pl.String, None, "innermost frame of all in most samples: file:line function"),
+    Column("text", pl.String, None, "source line"),
+    Column("expression", pl.String, None, "expression being called in most samples, where Python tells"),
+)
+"""What a table of sampled lines says of each."""
 
 Z = 1.96  # 95 % of a normal distribution: one in twenty intervals may miss
 
@@ -29,6 +41,11 @@ def bounds(share: pl.Expr, samples: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     centre = (share + z2 / (2 * samples)) / scale
     half = Z / scale * (share * (1 - share) / samples + z2 / (4 * samples * samples)).sqrt()
     return (centre - half).clip(0, 1), (centre + half).clip(0, 1)
+
+
+def most_often(column: str) -> pl.Expr:
+    """The value of most samples; of equally frequent ones the first in order."""
+    return pl.col(column).drop_nulls().mode().sort().first().alias(column)
 
 
 def _steady_samples(run: Run) -> pl.DataFrame:

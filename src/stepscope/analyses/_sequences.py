@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._covering import outwards
 from stepscope.analyses._device import device_work
 from stepscope.analyses._host import HostTree, host_tree
 from stepscope.analyses._kernel_figures import work_names
 from stepscope.analyses._launches import launches
+from stepscope.core.nesting import outwards
 from stepscope.core.run import Run
 
 __all__ = ["LONGEST", "LaunchedWork", "by_group", "launched_work_of", "operator_above", "sequences", "spelled"]

@@ -15,6 +15,7 @@ __all__ = [
     "RECORD_TRACE_ON_GPU",
     "at_rows",
     "by_rank",
+    "parts",
     "quotient",
     "shaped",
     "table",
@@ -33,7 +34,14 @@ def at_rows(values: pl.Series, rows: npt.NDArray[np.int64]) -> pl.Series:
 
 def by_rank(frame: pl.DataFrame) -> dict[int, pl.DataFrame]:
     """The rows of each rank, in the order of the ranks' first rows."""
-    return {part["rank"][0]: part for part in frame.partition_by("rank", maintain_order=True)}
+    return {part["rank"][0]: part for part in parts(frame, "rank")}
+
+
+def parts(frame: pl.DataFrame, *keys: str) -> list[pl.DataFrame]:
+    """The rows with equal numbers in `keys`, in the order of their first rows. A frame of one part is not copied."""
+    if frame.height and all(column.null_count() == 0 and column.min() == column.max() for column in frame[keys]):
+        return [frame]
+    return frame.partition_by(keys, maintain_order=True)
 
 
 def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:

@@ -1,17 +1,19 @@
-"""Which code makes the samples: what the spans of loading name, for a rule and a section that point at a line."""
+"""Which code makes the samples: what spans and samples of loading name, for a rule that points at a line."""
 
 from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses.loader_lines import loader_lines
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
 
-__all__ = ["WorkerCall", "slowest_calls", "training_loaders"]
+__all__ = ["WorkerCall", "slowest_calls", "slowest_lines", "training_loaders"]
 
 _MIN_SHARE = 0.1  # of the time in fetch: a call with less is beside the point
+_MIN_SAMPLES = 5  # fewer samples name no line
 _LIBRARY = r"/(site-packages|dist-packages|lib/python3[^/]*)/"
 
 
@@ -53,4 +55,23 @@ def slowest_calls(run: Run, rank: int) -> tuple[WorkerCall, ...]:
             share=min(1.0, row["share"]),
         )
         for row in own.iter_rows(named=True)
+    )
+
+
+def slowest_lines(run: Run, rank: int) -> tuple[Place, ...]:
+    """Lines of the user's own in the workers of what a rank trains on, by time; none where none were sampled."""
+    try:
+        lines = loader_lines(run)
+    except MissingData:
+        return ()
+    own = lines.filter(
+        (pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        & pl.col("line").is_not_null() & ~pl.col("file").str.contains(r"^torch/")
+    ).group_by("file", "line", "function", maintain_order=True).agg(
+        pl.col("text").first(), pl.col("samples", "share").sum()
+    )  # fmt: skip
+    named = own.filter((pl.col("samples") >= _MIN_SAMPLES) & (pl.col("share") >= _MIN_SHARE))
+    return tuple(
+        Place(file=row["file"], line=row["line"], symbol=row["function"] or "", text=row["text"] or "")
+        for row in named.sort(["share", "file", "line"], descending=[True, False, False]).iter_rows(named=True)
     )

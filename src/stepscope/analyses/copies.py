@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.analyses._copies import KINDS, copy_events
 from stepscope.analyses._device import device_work
-from stepscope.analyses._tables import RANK, quotient, table
+from stepscope.analyses._tables import RANK, parts, quotient, table
 from stepscope.core.intervals import Spans, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -38,7 +38,7 @@ def compute(run: Run) -> pl.DataFrame:
     copies = copy_events(run)
     kernels = device_work(run).filter(pl.col("kind") == "kernel")
     rows = []
-    for part in copies.partition_by("rank", "device"):
+    for part in parts(copies, "rank", "device"):
         rank, device = part.select("rank", "device").row(0)
         beside = union(spans(kernels.filter((pl.col("rank") == rank) & (pl.col("device") == device))))
         rows += [_row(of_kind, beside) for of_kind in part.partition_by(KINDS)]

@@ -20,6 +20,8 @@ Definition: last arrival, the walk of program activity graphs (Yang and Miller, 
 execution of parallel and distributed programs", ICDCS 1988) from the end.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -28,8 +30,10 @@ from stepscope.analyses._adjusted import adjusted_steps
 from stepscope.analyses._covering import Stretches
 from stepscope.analyses._device_gaps import LONG_DELAY
 from stepscope.analyses._host import THREAD as OF_THREAD
+from stepscope.analyses._host import categories
 from stepscope.analyses._host_activity import ACTIVITY, host_activity
 from stepscope.analyses._host_order import HostOrder, host_order
+from stepscope.analyses._kernel_figures import work_names
 from stepscope.analyses._markers import data_waits
 from stepscope.analyses._path_pieces import Pieces, cut, pieces
 from stepscope.analyses._path_waits import main_tracks, path_waits, synchronises, transfers_on_host
@@ -66,33 +70,79 @@ COLUMNS = (
 )
 _NAMES = tuple(column.name for column in COLUMNS)
 _SITE = ("module", "file", "line", "function")
-_DELAYS = pl.Series(("launch latency", "kernel gap", "unknown"))
+_CLASS = pl.Enum(CLASSES)
+_DELAYS = pl.Series(("launch latency", "kernel gap", "unknown"), dtype=_CLASS)
 _OF_ROLE = {"compute": "compute", "communication": "communication", "memory": "copy"}
 Ints = npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Names:
+    """`texts` are all names and, last, null, as an enumeration; `host` and `device` say which one each row has."""
+
+    texts: pl.Series
+    host: Ints
+    device: Ints
+
+    def of(self, names: Ints, rows: Ints) -> pl.Series:
+        """The names of some rows out of `host` or `device`; null for row -1."""
+        return self.texts.gather(np.append(names, len(self.texts) - 1)[rows])
+
+
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and time. Raises MissingData in a run without host events and without device work."""
+    return shaped(path_rows(run), COLUMNS)
+
+
+def path_rows(run: Run) -> pl.DataFrame:
+    """The rows of the table, whose class, name and operator are enumerations here; `number` numbers the steps.
+
+    Raises as `compute` does.
+    """
+    return run.once(_path_rows)
+
+
+def _path_rows(run: Run) -> pl.DataFrame:
     order, work = _host(run), None
     try:
         work = path_work(run, order)
     except MissingData:
         if order is None:
             raise MissingData("host events or device work", how=RECORD_TRACE) from None
-    steps = _steps(run, work)
+    steps, names = _steps(run, work), _names(order, work_names(run) if work is not None else None)
     hops = _hops(run, order, work, steps)
     parts = []
     if order is not None:
-        parts.append(_of_threads(run, order, steps, hops[:, hops[1] == THREAD]))
+        parts.append(_of_threads(run, order, names, steps, hops[:, hops[1] == THREAD]))
     if work is not None:
-        parts.append(_of_devices(order, work, steps, hops[:, hops[1] != THREAD]))
+        parts.append(_of_devices(order, work, names, steps, hops[:, hops[1] != THREAD]))
     duration = pl.col("end") - pl.col("start")
     whole = pl.concat([part.with_columns(duration=duration).select("number", *_NAMES) for part in parts])
     number, start = whole["number"].to_numpy(), whole["start"].to_numpy()
     by_time = np.argsort(start, kind="stable")  # much faster than to sort the table
     path: pl.DataFrame = whole[by_time[np.argsort(number[by_time], kind="stable")]]
     _check(path, steps)
-    return shaped(path, COLUMNS)
+    return path
+
+
+def _names(order: HostOrder | None, of_work: pl.Series | None) -> _Names:
+    """The names of the host's events and of the device's work in one enumeration."""
+    named = [order.tree.name if order is not None else None, of_work]
+    known = [categories(names) for names in named if names is not None]
+    kind = pl.Enum(pl.concat(known).unique(maintain_order=True))
+    texts = pl.concat([kind.categories, pl.Series([None], dtype=pl.String)]).cast(kind)
+    host, device = (_places(names, kind) for names in named)
+    return _Names(texts, host, device)
+
+
+def _places(names: pl.Series | None, kind: pl.Enum) -> Ints:
+    """For each row the place of its name in another enumeration; the one behind its end for a row without a name."""
+    if names is None:
+        return np.empty(0, dtype=np.int64)
+    distinct = categories(names)
+    places = np.append(distinct.cast(kind).to_physical().to_numpy(), len(kind.categories)).astype(np.int64)
+    found: Ints = places[names.to_physical().fill_null(len(distinct)).to_numpy()]
+    return found
 
 
 def _host(run: Run) -> HostOrder | None:
@@ -142,16 +192,16 @@ def _last_places(order: HostOrder | None, work: Work | None, steps: pl.DataFrame
     return np.array([places[key] for key in keys], dtype=np.int64)
 
 
-def _of_threads(run: Run, order: HostOrder, steps: pl.DataFrame, hops: Ints) -> pl.DataFrame:
+def _of_threads(run: Run, order: HostOrder, names: _Names, steps: pl.DataFrame, hops: Ints) -> pl.DataFrame:
     of_step, _, track, start, end = hops
     found = pieces(order, track, start, end) if len(track) else Pieces(track, track, start, end)
     waits = _data_waits(run, order)
     found = cut(found, track, {this: np.unique(spans) for this, spans in waits.items()})
     row, tracks = found.row, track[found.of]
     known, at = pl.Series(row >= 0), np.maximum(row, 0)
-    frame, is_operator = order.tree.frame, order.tree.operators
+    is_operator = order.tree.operators
     operator = np.where(row >= 0, np.where(is_operator[at], at, order.tree.owner[at]), -1)
-    has_operator = pl.Series((operator >= 0) & is_operator[operator])
+    operator[~is_operator[operator]] = -1
     classes = _host_classes(order, row, _inside(waits, tracks, found))
     rows: pl.DataFrame = steps.select("number", "rank", "step")[of_step[found.of]]
     return rows.hstack(_sites(run, order, found, tracks, classes)).with_columns(
@@ -160,9 +210,9 @@ def _of_threads(run: Run, order: HostOrder, steps: pl.DataFrame, hops: Ints) -> 
         end=pl.Series(found.end, dtype=pl.Int64),
         device=pl.lit(None, dtype=pl.Int32),
         lane=order.tree.threads["thread"].gather(tracks),
-        name=pl.when(known).then(frame["name"].gather(at)),
-        operator=pl.when(has_operator).then(frame["name"].gather(np.maximum(operator, 0))),
-        index=pl.when(known).then(frame["index"].gather(at)),
+        name=names.of(names.host, row),
+        operator=names.of(names.host, operator),
+        index=pl.when(known).then(order.tree.frame["index"].gather(at)),
     )
 
 
@@ -201,20 +251,18 @@ def _host_classes(order: HostOrder, row: Ints, waits: npt.NDArray[np.bool_]) -> 
     }.items():
         codes[rows & (row >= 0)] = CLASSES.index(name)
     codes[waits] = CLASSES.index("data wait")
-    return pl.Series("class", CLASSES, dtype=pl.String).gather(codes)
+    return pl.Series("class", CLASSES, dtype=_CLASS).gather(codes)
 
 
-def _of_devices(order: HostOrder | None, work: Work, steps: pl.DataFrame, hops: Ints) -> pl.DataFrame:
+def _of_devices(order: HostOrder | None, work: Work, names: _Names, steps: pl.DataFrame, hops: Ints) -> pl.DataFrame:
     of_step, kind, row, start, end = hops
     explained = (kind == DELAY) & (end - start <= LONG_DELAY)
-    roles = work.frame["role"].replace_strict(_OF_ROLE, return_dtype=pl.String).gather(row)
+    roles = work.frame["role"].replace_strict(_OF_ROLE, return_dtype=_CLASS).gather(row)
     delays = np.where(explained, np.where(work.via[row] == LAUNCH, 0, 1), 2)
-    frame = work.frame.select("device", "name", "index", lane="stream")[row]
-    operator = pl.Series([None] * len(row), dtype=pl.String)
+    frame = work.frame.select("device", "index", lane="stream")[row]
+    operator = np.full(len(row), -1, dtype=np.int64)
     if order is not None:
-        launched_in = np.where(work.call[row] >= 0, order.tree.owner[work.call[row]], -1)
-        names = order.tree.frame["name"].gather(np.maximum(launched_in, 0))
-        operator = pl.select(pl.when(pl.Series(launched_in >= 0)).then(names)).to_series()
+        operator = np.where(work.call[row] >= 0, order.tree.owner[work.call[row]], -1)
     rows: pl.DataFrame = steps.select("number", "rank", "step")[of_step]
     nowhere = [pl.lit(None, dtype=ACTIVITY[name]).alias(name) for name in _SITE]
     return rows.hstack(frame).with_columns(
@@ -222,7 +270,8 @@ def _of_devices(order: HostOrder | None, work: Work, steps: pl.DataFrame, hops: 
         pl.when(pl.Series(kind == WORK)).then(roles).otherwise(_DELAYS.gather(delays)).alias("class"),
         start=pl.Series(start, dtype=pl.Int64),
         end=pl.Series(end, dtype=pl.Int64),
-        operator=operator,
+        name=names.of(names.device, row),
+        operator=names.of(names.host, operator),
     )  # fmt: skip
 
 

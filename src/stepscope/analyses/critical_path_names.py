@@ -8,7 +8,7 @@ longest.
 import polars as pl
 
 from stepscope.analyses._tables import RANK, quotient, shaped
-from stepscope.analyses.critical_path import critical_path
+from stepscope.analyses.critical_path import path_rows
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -26,15 +26,16 @@ COLUMNS = (
     Column("share", pl.Float64, "ratio", "its share of all steps"),
 )
 _KEY = ("rank", "class", "name", "operator", "file", "line", "function")
+_NO_STEP = pl.when(~pl.col("name").str.starts_with("ProfilerStep#")).then("name")
 
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, the largest total first. Raises MissingData as `critical_path` does."""
-    path = critical_path(run).with_columns(name=pl.when(~pl.col("name").str.starts_with("ProfilerStep#")).then("name"))
-    steps = path.with_columns(first=pl.col("start").min().over("rank", "step")).group_by("rank").agg(
-        steps=pl.col("first").n_unique(), whole=pl.col("duration").sum()
-    )  # fmt: skip
-    rows = path.group_by(_KEY).agg(segments=pl.len(), total=pl.col("duration").sum()).join(steps, on="rank")
+    path = path_rows(run)
+    steps = path.group_by("rank").agg(steps=pl.col("number").n_unique(), whole=pl.col("duration").sum())
+    rows = path.group_by(_KEY).agg(segments=pl.len(), total=pl.col("duration").sum())
+    rows = rows.with_columns(pl.col(pl.Enum).cast(pl.String)).with_columns(name=_NO_STEP)
+    rows = rows.group_by(_KEY).agg(pl.col("segments", "total").sum()).join(steps, on="rank")
     total = pl.col("total")
     rows = rows.with_columns(per_step=quotient(total, pl.col("steps")), share=quotient(total, pl.col("whole")))
     by = ("rank", "total", *_KEY[1:])

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._device import device_work
-from stepscope.analyses._tables import RANK, table
+from stepscope.analyses._tables import RANK, parts, table
 from stepscope.analyses.device_time import device_time
 from stepscope.core.intervals import Spans, intersect, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run
@@ -33,7 +33,7 @@ def compute(run: Run) -> pl.DataFrame:
     """Eight rows for each device with work. Raises MissingData without device work."""
     times = {(row["rank"], row["device"]): row for row in device_time(run).iter_rows(named=True)}
     rows: list[tuple[object, ...]] = []
-    for part in device_work(run).partition_by("rank", "device"):
+    for part in parts(device_work(run), "rank", "device"):
         rank, device = part.select("rank", "device").row(0)
         span, idle = times[rank, device]["span"], times[rank, device]["idle"]
         found = [*_combinations(part), ("idle", idle)]

@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.analyses._device import device_work
 from stepscope.analyses._markers import unrecorded
-from stepscope.analyses._tables import RANK, table
+from stepscope.analyses._tables import RANK, parts, table
 from stepscope.core.intervals import Spans, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -41,8 +41,8 @@ COLUMNS = (
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows for all devices with work. Raises MissingData without device work."""
-    parts = device_work(run).partition_by("rank", "device")
-    rows = [(*work.select("rank", "device").row(0), *_row(work, unrecorded(run, work["rank"][0]))) for work in parts]
+    devices = parts(device_work(run), "rank", "device")
+    rows = [(*work.select("rank", "device").row(0), *_row(work, unrecorded(run, work["rank"][0]))) for work in devices]
     return table(rows, COLUMNS).sort("rank", "device")
 
 

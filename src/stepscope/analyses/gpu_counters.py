@@ -20,7 +20,7 @@ import polars as pl
 from stepscope.analyses._device import device_work
 from stepscope.analyses._host_rows import host_where
 from stepscope.analyses._markers import unrecorded
-from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, shaped
+from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, parts, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Analysis, Run
@@ -49,7 +49,7 @@ def compute(run: Run) -> pl.DataFrame:
         raise MissingData("kernels", how=RECORD_TRACE_ON_GPU)
     windows = host_where(run, None, pl.col("name").str.contains(_WINDOW), "rank", "start", "end")
     rows = [pl.DataFrame(schema=polars_schema(COLUMNS))]
-    for part in work.partition_by("rank", "device"):
+    for part in parts(work, "rank", "device"):
         kernels = part.filter(pl.col("kind") == "kernel")
         if kernels.height:
             edges = _edges(part, windows.filter(pl.col("rank") == part["rank"][0]))

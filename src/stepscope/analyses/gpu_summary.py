@@ -19,7 +19,7 @@ from stepscope.analyses._adjusted import adjusted_steps
 from stepscope.analyses._device import device_work
 from stepscope.analyses._devices_used import device_facts
 from stepscope.analyses._launches import launches
-from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, table
+from stepscope.analyses._tables import RANK, RECORD_TRACE_ON_GPU, by_rank, parts, table
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, overlap_each, spans, total, union
 from stepscope.core.kernels import name_test
@@ -50,7 +50,7 @@ def compute(run: Run) -> pl.DataFrame:
     windows = {rank: union(spans(part)) for rank, part in by_rank(edges).items()}
     facts = {(rank, device): tuple(rest) for rank, device, *rest in device_facts(run).iter_rows()}
     rows = []
-    for part in kernels.partition_by("rank", "device"):
+    for part in parts(kernels, "rank", "device"):
         rank, device = part["rank"][0], part["device"][0]
         if rank in windows:
             rows.append((rank, device, *facts.get((rank, device), (None, None, None)), *_figures(part, windows[rank])))

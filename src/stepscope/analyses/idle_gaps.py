@@ -25,6 +25,7 @@ wait: launched after the work before had ended), taken from streams to the devic
 """
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._covering import Stretches
@@ -72,7 +73,14 @@ def compute(run: Run) -> pl.DataFrame:
         duration=pl.col("end") - pl.col("start"),
         operator=_operators(run, gaps),
     )
-    return shaped(rows.sort("rank", "duration", "device", "start", descending=[False, True, False, False]), COLUMNS)
+    ordered: pl.DataFrame = shaped(rows, COLUMNS)[_longest_first(rows)]
+    return ordered
+
+
+def _longest_first(gaps: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """The order by rank, the longest first; of equally long ones by device and start."""
+    start, device, duration, rank = (gaps[name].to_numpy() for name in ("start", "device", "duration", "rank"))
+    return np.lexsort((start, device, -duration, rank))  # several times as fast as to sort a table of texts
 
 
 def _watched(gaps: pl.DataFrame) -> Stretches:

@@ -10,7 +10,7 @@ below it: operators and Python look alike there).
 
 import polars as pl
 
-from stepscope.analyses._samples import bounds, steady_samples
+from stepscope.analyses._samples import SAMPLED_LINE, bounds, most_often, steady_samples
 from stepscope.analyses._tables import quotient
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.run import Analysis, Run
@@ -22,13 +22,7 @@ _KEY = ["rank", "phase", "file", "line", "function", "call", "work"]
 COLUMNS = (
     Column("rank", pl.Int32, None, "rank"),
     Column("phase", pl.String, None, "data_wait, forward, backward, optimizer or other"),
-    Column("file", pl.String, None, "file of the innermost frame of the user's own code"),
-    Column("line", pl.Int64, None, "line of that frame"),
-    Column("function", pl.String, None, "function of that frame"),
-    Column("call", pl.String, None, "library frame directly below: file:line function"),
-    Column("leaf", pl.String, None, "innermost frame of all in most samples: file:line function"),
-    Column("text", pl.String, None, "source line"),
-    Column("expression", pl.String, None, "expression being called in most samples, where Python tells"),
+    *SAMPLED_LINE,
     Column("collector", pl.Boolean, None, "true: the garbage collector was running"),
     Column("work", pl.String, None, "input, model, host, collector or unclear"),
     Column("samples", pl.Int64, "count", "samples"),
@@ -42,8 +36,8 @@ def compute(run: Run) -> pl.DataFrame:
     samples = steady_samples(run)
     mean = steady_steps(run).group_by("rank").agg(pl.col("duration").mean().alias("mean"))
     table = samples.group_by(_KEY, maintain_order=True).agg(
-        _most("leaf"),
-        _most("expression"),
+        most_often("leaf"),
+        most_often("expression"),
         pl.col("text").first(),
         pl.col("collector").any(),
         pl.len().cast(pl.Int64).alias("samples"),
@@ -59,11 +53,6 @@ def compute(run: Run) -> pl.DataFrame:
     order = ["rank", "time", "file", "line", "phase", "call", "work"]
     ordered = table.sort(order, descending=[False, True, *[False] * 5], nulls_last=True)
     return ordered.select([column.name for column in COLUMNS])
-
-
-def _most(column: str) -> pl.Expr:
-    """The value of most samples; of equally frequent ones the first in order."""
-    return pl.col(column).drop_nulls().mode().sort().first().alias(column)
 
 
 LEADING = ("file", "line", "share", "time", "function", "text", "work", "phase", "leaf", "call")

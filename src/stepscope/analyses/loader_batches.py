@@ -5,7 +5,14 @@ One row is a batch of a loader with workers, of which both the worker and the tr
 in the pipe, `needed` when the training process asked for it, `had` when it had it. `late` is the time from needed to
 ready, 0 for a batch that was ready before it was needed; what remains of had - needed is taking it out of the queue.
 `slack` is the time from ready to needed, 0 for a late batch: how long it lay there.
+
+`late_in` is what took most of `late`: before fetch (the worker had not begun, as it made an earlier batch, or was asked
+late), fetch, put (its feeder thread had not begun), serialize or send; `late_there` how much of it. Both are null for a
+batch that was ready, or of which not all stages were recorded. The arrows of `stepscope export RUN --overlay loader`
+have the same loader, iterator, epoch and batch.
 """
+
+from itertools import pairwise
 
 import polars as pl
 
@@ -33,8 +40,12 @@ COLUMNS = (
     Column("had", pl.Int64, "ns", "in the hands of the training process"),
     Column("late", pl.Int64, "ns", "ready - needed, at least 0"),
     Column("slack", pl.Int64, "ns", "needed - ready, at least 0"),
+    Column("late_in", pl.String, None, "before fetch, fetch, put, serialize or send: what took most of late"),
+    Column("late_there", pl.Int64, "ns", "part of late in it"),
 )
-LEADING = ("rank", "loader", "epoch", "batch", "worker", "late", "slack", "needed", "ready")
+LEADING = ("rank", "loader", "epoch", "batch", "worker", "late", "late_in", "late_there", "slack", "needed", "ready")
+_STAGES = ("before fetch", "fetch", "put", "serialize", "send")
+_BOUNDS = ("needed", "begun", "made", "copying", "copied", "ready")
 
 
 def compute(run: Run) -> pl.DataFrame:
@@ -45,12 +56,25 @@ def compute(run: Run) -> pl.DataFrame:
         .join(_of(spans, "send", "_", "ready"), on=_KEYS, nulls_equal=True)
         .join(_of(spans, "wait", "needed", "had"), on=_KEYS, nulls_equal=True)
         .join(_of(spans, "send index", "__", "asked"), on=_KEYS, how="left", nulls_equal=True)
+        .join(_of(spans, "serialize", "copying", "copied"), on=_KEYS, how="left", nulls_equal=True)
     )
     if rows.is_empty():
         raise MissingData("batches made by DataLoader workers", how="run it with num_workers=1 or more")
     late = pl.col("ready") - pl.col("needed")
     rows = rows.with_columns(late=late.clip(lower_bound=0), slack=(-late).clip(lower_bound=0))
-    return shaped(rows.sort(_KEYS), COLUMNS)
+    return shaped(_caused(rows).sort(_KEYS), COLUMNS)
+
+
+def _caused(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add `late_in` and `late_there`: the stages lie one after another, so their parts of `late` add up to it."""
+    edges = [
+        pl.col(name).clip(lower_bound="needed", upper_bound=pl.max_horizontal("needed", "ready")) for name in _BOUNDS
+    ]
+    parts = pl.concat_list(after - before for before, after in pairwise(edges))
+    known = (pl.col("late") > 0) & pl.col("copied").is_not_null()
+    found = rows.with_columns(parts=pl.when(known).then(parts))
+    names = pl.col("parts").list.arg_max().replace_strict(range(len(_STAGES)), _STAGES, return_dtype=pl.String)
+    return found.with_columns(late_in=names, late_there=pl.col("parts").list.max())
 
 
 def _of(spans: pl.DataFrame, stage: str, start: str, end: str, *more: str) -> pl.DataFrame:

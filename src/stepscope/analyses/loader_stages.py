@@ -15,7 +15,7 @@ its next batch), receive (takes the batch out of the queue), pin (copies it into
 
 import polars as pl
 
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -52,8 +52,8 @@ def compute(run: Run) -> pl.DataFrame:
     lives = lives.group_by(_KEYS).agg(pl.col("alive").sum())
     rows = sums.join(lives, on=_KEYS, nulls_equal=True).with_columns(
         waiting=(pl.col("wall") - pl.col("cpu")).clip(lower_bound=0),
-        mean=pl.col("wall") / pl.col("count"),
-        share=pl.when(pl.col("alive") > 0).then(pl.col("wall") / pl.col("alive")),
+        mean=quotient(pl.col("wall"), pl.col("count")),
+        share=pl.when(pl.col("alive") > 0).then(quotient(pl.col("wall"), pl.col("alive"))),
     )
     order = ("rank", "loader", "wall", "stage", "where")
     return shaped(rows.sort(order, descending=[name == "wall" for name in order]), COLUMNS)

@@ -1,16 +1,17 @@
-"""What the samples of a loader are made of: data sets, transforms by name, decoders, readers and collation.
+"""What the samples of a loader are made of: data sets, transforms, decoders, readers, labels and collation.
 
 One row is a class or function in the fetches of a loader on a rank. Times are sums over the recorded batches with the
 weights of their spans. `wall` and `cpu` are with everything inside; `own` is wall time without the calls inside that
 have rows of their own: of a transform without the decoding that it set off, as Pillow reads pixels when they are first
-asked for; of a data set what its `__getitem__` does itself. `share` is own / the time in fetch, so the shares add up to
-less than 1; what is missing is torch's own fetcher, and recording.
+asked for; of a data set what its `__getitem__` does itself. A label is a `record_function` of the user's own code, its
+place the line that entered it. `share` is own / the time in fetch, so the shares add up to less than 1; what is missing
+is torch's own fetcher, and recording.
 """
 
 import numpy as np
 import polars as pl
 
-from stepscope.analyses._tables import RANK, shaped
+from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.analyses.loader_stages import RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import nest
@@ -22,8 +23,8 @@ __all__ = ["ANALYSIS", "loader_transforms"]
 COLUMNS = (
     RANK,
     Column("loader", pl.Int64, None, "number of the DataLoader; null: one inside a worker, or of another thread"),
-    Column("stage", pl.String, None, "sample, transform, decode, read or collate"),
-    Column("name", pl.String, None, "class or function"),
+    Column("stage", pl.String, None, "sample, transform, decode, read, label or collate"),
+    Column("name", pl.String, None, "class, function or label"),
     Column("file", pl.String, None, "where it is defined; null: not in Python"),
     Column("line", pl.Int64, None, "its line"),
     Column("count", pl.Int64, "count", "calls"),
@@ -35,7 +36,7 @@ COLUMNS = (
 )
 LEADING = ("rank", "loader", "stage", "name", "count", "mean", "own", "share", "cpu", "wall")
 _KEYS = ("rank", "loader", "stage", "name", "file", "line")
-_CALLS = ("sample", "transform", "decode", "read", "collate")
+_CALLS = ("sample", "transform", "decode", "read", "label", "collate")
 
 
 def compute(run: Run) -> pl.DataFrame:
@@ -50,8 +51,8 @@ def compute(run: Run) -> pl.DataFrame:
     rows = calls.with_columns(own=_own(calls)).group_by(_KEYS).agg(
         count=weight.sum(), wall=length.sum(), cpu=(pl.col("cpu") * weight).sum(), own=(pl.col("own") * weight).sum()
     ).join(fetching, on=("rank", "loader"), how="left", nulls_equal=True).with_columns(
-        mean=pl.col("wall") / pl.col("count"),
-        share=pl.when(pl.col("fetching") > 0).then(pl.col("own") / pl.col("fetching")),
+        mean=quotient(pl.col("wall"), pl.col("count")),
+        share=pl.when(pl.col("fetching") > 0).then(quotient(pl.col("own"), pl.col("fetching"))),
     )  # fmt: skip
     order = ("rank", "loader", "own", "stage", "name")
     return shaped(rows.sort(order, descending=[name == "own" for name in order]), COLUMNS)

@@ -19,6 +19,7 @@ A trace from before torch 1.10 has neither totals nor addresses: the row is then
 
 import polars as pl
 
+from stepscope.analyses._call_sites import site_table
 from stepscope.analyses._memory import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_names import allocating_operators, modules_of_rows, sites_at_peak
 from stepscope.analyses._memory_peak import at_peak, peaks
@@ -45,13 +46,10 @@ def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and device (the CPU last), most bytes first. Raises MissingData without memory events."""
     alive = at_peak(run)
     named = alive.filter(pl.col("row").is_not_null())
-    sites = sites_at_peak(run)
     named = named.with_columns(
         modules_of_rows(run, named["row"]).alias("module"),
         allocating_operators(run).gather(named["row"]).alias("operator"),
-        pl.Series("file", [site.file for site in sites], dtype=pl.String),
-        pl.Series("line", [site.line for site in sites], dtype=pl.Int64),
-        pl.Series("function", [site.function for site in sites], dtype=pl.String),
+        *site_table(sites_at_peak(run)),
     )
     rows = pl.concat([named, alive.filter(pl.col("row").is_null())], how="diagonal")
     blocks = pl.when(pl.col("blocks").is_not_null().any()).then(pl.col("blocks").sum())

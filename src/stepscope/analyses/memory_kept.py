@@ -11,6 +11,7 @@ frame of the user's own code, as in `memory_lines`.
 
 import polars as pl
 
+from stepscope.analyses._call_sites import site_table
 from stepscope.analyses._markers import step_markers
 from stepscope.analyses._memory import DEVICE, DEVICE_COLUMNS, memory_events, named_device
 from stepscope.analyses._memory_lives import lives
@@ -52,13 +53,9 @@ def compute(run: Run) -> pl.DataFrame:
     kept = blocks.filter(pl.col("freed").is_null() & pl.col("again").is_null() & pl.col("step").is_not_null())
     kept = kept.hstack(events[kept["row"]].select(DEVICE)).join(steps, on="rank").sort("row")
     kept = kept.filter(pl.col("step") < pl.col("last"))
-    sites = sites_of(run, kept["row"])
     kept = kept.with_columns(
         allocating_operators(run).gather(kept["row"]).alias("operator"),
-        pl.Series("file", [site.file for site in sites], dtype=pl.String),
-        pl.Series("line", [site.line for site in sites], dtype=pl.Int64),
-        pl.Series("function", [site.function for site in sites], dtype=pl.String),
-        pl.Series("text", [site.text for site in sites], dtype=pl.String),
+        *site_table(sites_of(run, kept["row"])),
     )
     rows = kept.group_by(_GROUP, maintain_order=True).agg(
         pl.col(*DEVICE, "watched").first(), pl.col("bytes").sum(), blocks=pl.len(), steps=pl.col("step").n_unique()

@@ -9,6 +9,7 @@ its peak.
 
 import polars as pl
 
+from stepscope.analyses._call_sites import site_table
 from stepscope.analyses._memory import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses._memory_names import sites_at_peak
 from stepscope.analyses._memory_peak import at_peak, peaks
@@ -41,12 +42,7 @@ def compute(run: Run) -> pl.DataFrame:
     sites = sites_at_peak(run)
     if all(site.file is None for site in sites):
         raise MissingData("stacks of memory blocks", how=RECORD_LINES)
-    places = pl.DataFrame(
-        [(site.file, site.line, site.function, site.text) for site in sites],
-        schema={"file": pl.String, "line": pl.Int64, "function": pl.String, "text": pl.String},
-        orient="row",
-    )
-    rows = pl.concat([named.hstack(places), alive.filter(pl.col("row").is_null())], how="diagonal")
+    rows = pl.concat([named.hstack(site_table(sites)), alive.filter(pl.col("row").is_null())], how="diagonal")
     blocks = pl.when(pl.col("blocks").is_not_null().any()).then(pl.col("blocks").sum())
     rows = rows.group_by("key", *_PLACE).agg(pl.col("bytes").sum(), blocks=blocks)
     rows = rows.join(peaks(run).select("key", *DEVICE, "peak"), on="key").with_columns(named_device())

@@ -12,7 +12,7 @@ import polars as pl
 
 from stepscope.analyses._device import ACCELERATOR, ACCELERATOR_COPY
 from stepscope.analyses._host import CALLS
-from stepscope.analyses._tables import RANK, table
+from stepscope.analyses._tables import RANK, parts, table
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import spans, subtract, total, union
 from stepscope.core.run import Analysis, Run
@@ -50,8 +50,7 @@ def compute(run: Run) -> pl.DataFrame:
         calls.select(_LAUNCH).unique().with_columns(found=pl.lit(True)), on=_LAUNCH, how="left", maintain_order="left"
     )
     work = work.with_columns(launched=launched["found"].fill_null(False))
-    parts = work.partition_by("rank", "device")
-    return table([_row(part) for part in parts], COLUMNS).sort("rank", "device")
+    return table([_row(part) for part in parts(work, "rank", "device")], COLUMNS).sort("rank", "device")
 
 
 def _row(work: pl.DataFrame) -> tuple[object, ...]:

@@ -59,7 +59,7 @@ def _ranks(run: Run) -> Iterator[Fact]:
     yield from _number("threads of operators", processes["threads"].max(), "count", "processes")
     told = dict(_header(run))
     for key, what in _HEADER.items():
-        yield from _texts(what, pl.Series([told.get(key)], dtype=pl.String), "meta")
+        yield from _texts(what, pl.Series([_version(key, told.get(key))], dtype=pl.String), "meta")
 
 
 def _devices(run: Run) -> Iterator[Fact]:
@@ -114,6 +114,16 @@ def _header(run: Run) -> Iterator[tuple[str, str]]:
             yield from _nccl(value)
         elif key in _HEADER or key in _OPTIONS:
             yield key, value or ""
+
+
+def _version(key: str, told: str | None) -> str | None:
+    """A version that is written as one number, 12040 by CUDA and 60443483 by HIP, as people write it."""
+    if told is None or not told.isascii() or not told.isdigit():
+        return told
+    number = int(told)
+    if key.startswith("cuda"):
+        return f"{number // 1000}.{number % 1000 // 10}"
+    return f"{number // 10**7}.{number // 10**5 % 100}.{number % 10**5}"
 
 
 def _nccl(text: str) -> Iterator[tuple[str, str]]:

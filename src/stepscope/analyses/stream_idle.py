@@ -27,7 +27,7 @@ import polars as pl
 from stepscope.analyses._device import device_work
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import unrecorded
-from stepscope.analyses._tables import RANK, table
+from stepscope.analyses._tables import RANK, parts, table
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -57,7 +57,7 @@ Ints = npt.NDArray[np.int64]
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, device and stream. Raises MissingData without device work."""
     rows = []
-    for of_device in _work(run).partition_by("rank", "device"):
+    for of_device in parts(_work(run), "rank", "device"):
         busy = union(spans(of_device))
         unknown = subtract(unrecorded(run, of_device["rank"][0]), busy)
         streams = of_device.sort("start", "end", "call_start").partition_by("stream", maintain_order=True)

@@ -1,6 +1,7 @@
 """Put a report together from a run: facts, diagnosis and every section, each computed once."""
 
 import json
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -14,7 +15,7 @@ from stepscope.core.run import Run, chain
 from stepscope.diagnose import diagnose
 from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes, Unchecked
 
-__all__ = ["SECTIONS", "assemble", "step_times"]
+__all__ = ["SECTIONS", "assemble", "first_screen", "step_times"]
 
 _OF_XLA = "not known from a profile of XLA; of a job in PyTorch or Paddle `stepscope run -- COMMAND` records them"
 
@@ -24,8 +25,17 @@ SECTIONS = Group("sections", Section)
 
 def assemble(run: Run) -> Report:
     """Everything a renderer draws."""
+    return _report(run, SECTIONS.load())
+
+
+def first_screen(run: Run) -> Report:
+    """What `assemble` returns, with no section but the summary: a job that has ended waits for no other."""
+    return _report(run, {"summary": SECTIONS.get("summary")})
+
+
+def _report(run: Run, sections: Mapping[str, Section]) -> Report:
     diagnosis = diagnose(run)
-    sections = sorted(SECTIONS.load().items(), key=lambda item: (item[1].order, item[0]))
+    in_order = sorted(sections.items(), key=lambda item: (item[1].order, item[0]))
     return Report(
         run=_facts(run),
         verdict=diagnosis.verdict,
@@ -33,7 +43,7 @@ def assemble(run: Run) -> Report:
         checked=diagnosis.checked,
         unchecked=tuple(Unchecked(rule=u.rule, missing=u.missing, how=u.how) for u in diagnosis.unchecked),
         skipped=tuple(Skipped(**row) for row in run.optional("skipped").iter_rows(named=True)),
-        parts=tuple(_part(name, section, run) for name, section in sections),
+        parts=tuple(_part(name, section, run) for name, section in in_order),
     )
 
 

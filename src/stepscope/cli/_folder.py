@@ -15,7 +15,7 @@ _DEFAULT = "stepscope-runs"
 _NAME_LENGTH = 60
 
 
-def run_folder(out: str | None, command: Sequence[str]) -> str:
+def run_folder(out: str | None, command: Sequence[str], prefix: str = "") -> str:
     """The folder asked for, or a fresh one under ./stepscope-runs. Raises BadInput for one that is in use.
 
     It is not made here: a folder that cannot be made must not keep the job from running.
@@ -23,7 +23,7 @@ def run_folder(out: str | None, command: Sequence[str]) -> str:
     if out is not None:
         _check(out)
         return out
-    base = os.path.join(_DEFAULT, f"{_job_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}")
+    base = os.path.join(_DEFAULT, f"{prefix}{_job_name(command)}-{time.strftime('%Y%m%d-%H%M%S')}")
     folder, number = base, 1
     while os.path.lexists(folder):
         number += 1

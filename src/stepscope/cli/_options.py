@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from stepscope.cli._settings import loader_settings
 from stepscope.core.errors import BadInput
 
-__all__ = ["ACTIVITIES", "DEFAULT_LINES_HZ", "EXTRAS", "RunOptions", "recording"]
+__all__ = [
+    "ACTIVITIES",
+    "DEFAULT_LINES_HZ",
+    "DEFAULT_LOADER",
+    "DEFAULT_LOADER_LINES_HZ",
+    "EXTRAS",
+    "RunOptions",
+    "recording",
+]
 
 EXTRAS = ("shapes", "memory", "stacks", "flops", "modules")
 """What a traced window can hold besides times."""
@@ -17,6 +26,12 @@ ACTIVITIES = ("cpu", "cuda")
 
 DEFAULT_LINES_HZ = 50
 """Samples a second of the line: one of 10 % of the time is found within seconds; 44 µs each, 0.2 % of a core."""
+
+DEFAULT_LOADER = "off"
+"""Spans of the input pipeline: off, on or all."""
+
+DEFAULT_LOADER_LINES_HZ = 20
+"""Samples a second of the line in each worker, at most: fewer where they take more than 0.2 % of its CPU time."""
 
 _MEANT = {"gpu": "cuda"}  # what no likeness of letters finds
 _MOST_LINES_HZ = 200  # above it the sampler itself takes more than a per cent of a core
@@ -34,7 +49,9 @@ class RunOptions:
     extras: str | None = None
     activities: str | None = None
     lines: str | None = None
-    loader: str = "off"
+    loader: str = DEFAULT_LOADER
+    loader_lines: str | None = None
+    settings: str | None = None
 
 
 def recording(options: RunOptions) -> dict[str, object]:
@@ -45,14 +62,18 @@ def recording(options: RunOptions) -> dict[str, object]:
     if trace is None and (extras or activities):
         given = "--with" if extras else "--activities"
         raise _bad(given, "describes the traced window, and --trace none asks for none", "leave out one of the two")
+    overrides = {} if options.settings is None else {"overrides": loader_settings(options.settings)}
     return {
         "trace": trace,
+        "any_step": options.trace in (None, "auto") and options.schedule is None,
         "with": extras or [],
         "activities": activities,
-        "lines_hz": _lines(options.lines),
+        "lines_hz": _lines("--lines", options.lines, DEFAULT_LINES_HZ),
         "loader": options.loader,
+        "loader_lines_hz": _loader_lines(options),
         "trace_seconds": _TRACE_SECONDS,
         "trace_events": _TRACE_EVENTS,
+        **overrides,
     }
 
 
@@ -118,14 +139,23 @@ def _words(option: str, words: str | None, known: tuple[str, ...]) -> list[str] 
     return [word for word in known if word in chosen]
 
 
-def _lines(words: str | None) -> int:
+def _loader_lines(options: RunOptions) -> int:
+    hz = _lines("--loader-lines", options.loader_lines, DEFAULT_LOADER_LINES_HZ)
+    if options.loader != "off":
+        return hz
+    if hz and options.loader_lines is not None:
+        raise _bad("--loader-lines", "needs spans of the input pipeline, which are off", "write --loader on too")
+    return 0
+
+
+def _lines(option: str, words: str | None, default: int) -> int:
     if words is None:
-        return DEFAULT_LINES_HZ
+        return default
     if words == "none":
         return 0
     if not re.fullmatch(r"\d+", words, re.ASCII) or not 1 <= int(words) <= _MOST_LINES_HZ:
         why = f"{words!r} is neither none nor a number of samples a second from 1 to {_MOST_LINES_HZ}"
-        raise _bad("--lines", why, f"the default is --lines {DEFAULT_LINES_HZ}")
+        raise _bad(option, why, f"the default is {option} {default}")
     return int(words)
 
 

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.core.places import AnyPath
+    from stepscope.core.run import Run
+    from stepscope.export import Drawing
 
 __all__ = ["COMMAND"]
 
-_KNOWN = ("gaps", "critical-path", "counters")
+_KNOWN = ("gaps", "critical-path", "counters", "loader")
 _TRACE_NAMES = ("*.json", "*.json.gz")
 _SUFFIXES = (".json", ".json.gz")
 _EXAMPLES = """\b
@@ -35,21 +37,24 @@ Examples:
 @click.command("export", epilog=_EXAMPLES, short_help="Draw what was found into a trace, for Perfetto.")
 @click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
 @click.option(
-    "--overlay", metavar="NAMES", default=",".join(_KNOWN), show_default=True, help="What to draw, with commas between."
-)
+    "--overlay", metavar="NAMES",
+    help="What to draw, with commas between [default: gaps,critical-path,counters, and loader where it was recorded].",
+)  # fmt: skip
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(),
     help="Write here; of several traces, a folder [default: NAME.overlay.json.gz in this folder].",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.option("--no-cache", is_flag=True, help="Parse traces anew and keep nothing of them.")
-def COMMAND(paths: tuple[str, ...], overlay: str, output: str | None, force: bool, no_cache: bool) -> None:
-    """Write TRACE with tracks for idle gaps, the critical path and counters: open it in ui.perfetto.dev.
+def COMMAND(paths: tuple[str, ...], overlay: str | None, output: str | None, force: bool, no_cache: bool) -> None:
+    """Write TRACE with tracks for idle gaps, the critical path, counters and DataLoader workers: open it in
+    ui.perfetto.dev.
 
     The trace's own events stay as they are. A file whose name ends in .gz is packed. Of several traces, such as the
-    ranks of a folder or the traced windows of a run, each gets a file of its own, on its own clock.
+    ranks of a folder or the traced windows of a run, each gets a file of its own, on its own clock. Of a run without a
+    traced window the input pipeline and the steps are written, if it was run with --loader on.
     """
-    names = _names(overlay)
+    names = None if overlay is None else _names(overlay)
     traces = _traces(paths)
     targets = _targets(traces, output)
     for trace, target in zip(traces, targets, strict=True):
@@ -83,10 +88,19 @@ def _traces(words: tuple[str, ...]) -> list[AnyPath]:
         if is_folder(path):
             inside = [file for pattern in _TRACE_NAMES for file in path.glob(pattern) if _is_trace(file)]
             inside += [file for pattern in _TRACE_NAMES for file in path.glob(f"*/{pattern}") if _is_trace(file)]
+            inside = inside or _untraced(path)
         found.update({str(file): file for file in sorted(inside, key=str)})
     if not found:
         raise nothing_in(paths) if paths else BadInput("TRACE", "is empty", next_step="name a trace")
     return list(found.values())
+
+
+def _untraced(path: AnyPath) -> list[AnyPath]:
+    """The processes of a run that have no trace: their folders."""
+    from stepscope.core.places import is_folder
+
+    folders = path.glob("rank-*.pid-*") if isinstance(path, Path) else ()
+    return [folder for folder in folders if is_folder(folder)]
 
 
 def _is_trace(file: AnyPath) -> bool:
@@ -134,20 +148,46 @@ def _check(trace: AnyPath, target: str, *, force: bool) -> None:
         raise BadInput(path.parent, "there is no such folder", next_step=f"mkdir -p {path.parent}")
 
 
-def _export(trace: AnyPath, target: str, names: list[str], options: Opening) -> None:
+def _export(trace: AnyPath, target: str, names: list[str] | None, options: Opening) -> None:
+    """Draw into one trace; `names` is None where nobody said what."""
     from stepscope.analyses.critical_path import critical_path
-    from stepscope.cli._progress import Reading
-    from stepscope.cli._stream import write_pieces
-    from stepscope.export import Unclear, draw, is_sound, with_overlays
+    from stepscope.core.places import is_folder
+    from stepscope.export import Source, draw
+    from stepscope.render.format import text
 
-    run = open_for(critical_path, cast("Sequence[str]", [trace]), options)  # the text of a URL lacks what opens it
-    drawing = draw(run, names)
+    recorded = _recorded(trace)
+    run = None
+    if not is_folder(trace):
+        run = open_for(critical_path, cast("Sequence[str]", [trace]), options)  # the text of a URL lacks what opens it
+    if names is None:
+        names = [
+            name for name in _KNOWN if name != "loader" or (recorded is not None and recorded.rows("loader_spans"))
+        ]
+    drawing = draw(Source(run, recorded), names)
     lacking: dict[str, list[str]] = {}
     for name, missing in drawing.missing.items():
         lacking.setdefault(str(missing), []).append(name)
     if not drawing.drawn:
         raise BadInput(trace, "nothing of this can be drawn", next_step="\n".join(lacking))
-    sound = is_sound(run)
+    sound = _write(trace, target, drawing)
+    for line in drawing.told():
+        click.echo(text(line), err=True)
+    for why, undrawn in lacking.items():
+        click.echo(f"not drawn: {', '.join(undrawn)}: {why}", err=True)
+    mended = "" if sound else ", mended where it is damaged"
+    click.echo(f"wrote {target}{mended}: {', '.join(drawing.drawn)}; open it in https://ui.perfetto.dev", err=True)
+
+
+def _write(trace: AnyPath, target: str, drawing: Drawing) -> bool:
+    """Write the trace with what is drawn; false if it had to be mended."""
+    from stepscope.cli._progress import Reading
+    from stepscope.cli._stream import write_pieces
+    from stepscope.export import Unclear, alone, is_sound, with_overlays
+
+    if drawing.source.trace is None:
+        write_pieces(alone(drawing), target)
+        return True
+    sound = is_sound(drawing.source.trace)
     with Reading() as reading:
         done = partial(reading.bytes, trace.name)
         try:
@@ -155,7 +195,18 @@ def _export(trace: AnyPath, target: str, names: list[str], options: Opening) -> 
         except Unclear:
             sound = False
             write_pieces(with_overlays(trace, drawing, sound=sound, done=done), target)
-    for why, undrawn in lacking.items():
-        click.echo(f"not drawn: {', '.join(undrawn)}: {why}", err=True)
-    mended = "" if sound else ", mended where it is damaged"
-    click.echo(f"wrote {target}{mended}: {', '.join(drawing.drawn)}; open it in https://ui.perfetto.dev", err=True)
+    return sound
+
+
+def _recorded(trace: AnyPath) -> Run | None:
+    """What the process of a run recorded beside its trace; `trace` may be the folder of one without a trace."""
+    from stepscope.core.places import is_folder
+    from stepscope.core.trace import Sink
+    from stepscope.importers.run_dir import read_recorded
+
+    if not isinstance(trace, Path):
+        return None  # what lies beside it is not fetched
+    folder, sink = Path(os.path.abspath(trace)), Sink()
+    if not is_folder(folder):
+        folder = folder.parent
+    return sink.run(str(folder)) if read_recorded(folder, sink) else None

@@ -41,9 +41,10 @@ def COMMAND(paths: tuple[str, ...], form: str | None, output: str | None, summar
     if summary and form != "text":
         raise BadInput("--summary", f"is for text, not for {form}", next_step="leave out --summary")
     check_output(output)
-    from stepscope.cli._assemble import assemble
+    from stepscope.cli._assemble import assemble, first_screen
 
-    report = assemble(open_for(assemble, paths, Opening(**words)))
+    build = first_screen if summary else assemble
+    report = build(open_for(build, paths, Opening(**words)))
     match form:
         case "json":
             from stepscope.render.json import dumps, report_document

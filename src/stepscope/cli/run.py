@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli._folder import run_folder
-from stepscope.cli._options import RunOptions, recording
+from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
 from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Exit, launch, leave, resolve
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
@@ -33,6 +33,7 @@ Examples:
   stepscope run train.py --epochs 3
   stepscope run --trace 100:110 --with shapes,stacks -- python train.py
   stepscope run --trace none --out runs/baseline -- torchrun --nproc-per-node 2 train.py
+  stepscope run --set num_workers=4,prefetch_factor=4 -- python train.py
   stepscope run --schedule wait=20,warmup=2,active=5,repeat=2 -- ./train.sh
 
 Everything after -- (or after the first word that is no option) belongs to the command.
@@ -73,8 +74,19 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--activities", metavar="WHAT,…", help="What a trace watches: cpu,cuda [default: all there is].")
 @click.option("--lines", metavar="HZ|none", help="Samples a second of the running line of code [default: 50].")
 @click.option(
-    "--loader", type=click.Choice(["off", "on", "all"]), default="off",
-    help="Spans of the input pipeline, in the workers too; all: of every batch, at any cost [default: off].",
+    "--loader", type=click.Choice(["off", "on", "all"]), default=DEFAULT_LOADER,
+    help="Spans of the input pipeline, in the workers too; all: of every batch, at any cost "
+    f"[default: {DEFAULT_LOADER}].",
+)  # fmt: skip
+@click.option(
+    "--loader-lines", metavar="HZ|none",
+    help="With --loader, most samples a second of the running line in each worker "
+    f"[default: {DEFAULT_LOADER_LINES_HZ}].",
+)  # fmt: skip
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE,…",
+    help="Try settings of the DataLoaders that train, without an edit: num_workers, prefetch_factor, "
+    "persistent_workers, pin_memory, multiprocessing_context, worker_threads.",
 )  # fmt: skip
 @click.option(
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",

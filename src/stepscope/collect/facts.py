@@ -34,6 +34,7 @@ def loader(identifier: int, source: Any) -> dict[str, Any]:
     sampler = getattr(source, "sampler", None)
     dataset_file, dataset_line = class_place(type(dataset))
     collate_file, collate_line = function_place(collate)
+    made_file, made_line, made_by = getattr(source, "_stepscope_made", (None, None, None))
     return {
         "kind": "loader",
         "id": identifier,
@@ -51,6 +52,9 @@ def loader(identifier: int, source: Any) -> dict[str, Any]:
         "collate_line": collate_line,
         "shuffle": {"RandomSampler": True, "SequentialSampler": False}.get(type(sampler).__name__),
         "multiprocessing_context": _start_method(source),
+        "made_file": made_file,
+        "made_line": made_line,
+        "made_by": made_by,
     }
 
 

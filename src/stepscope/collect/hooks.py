@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .clock import LoaderUse, StepClock
 
-__all__ = ["backward_hook", "iter_hook", "next_hook", "optimizer_hook"]
+__all__ = ["backward_hook", "dressed", "iter_hook", "next_hook", "optimizer_hook"]
 
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 
@@ -28,13 +28,13 @@ def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any
     """`original`, the `__next__` of a loader's iterator, timed as data wait."""
     unusual = _python_next(clock, original)
     if compiled is None:
-        return _dressed(unusual, original)
+        return dressed(unusual, original)
     quick = compiled.Hook(clock, original, unusual).next
 
     def __next__(self: Any) -> Any:
         return quick(self)
 
-    return _dressed(__next__, original)
+    return dressed(__next__, original)
 
 
 def _python_next(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -96,20 +96,20 @@ def iter_hook(
             clock.fail("data loader", error)
         return iterator
 
-    return _dressed(__iter__, original)
+    return dressed(__iter__, original)
 
 
 def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, torch.autograd.backward, timed. A backward inside it (reentrant checkpoints) is part of it."""
     unusual = _python_backward(clock, original)
     if compiled is None:
-        return _dressed(unusual, original)
+        return dressed(unusual, original)
     quick = compiled.Hook(clock, original, unusual).backward
 
     def backward(*args: Any, **kwargs: Any) -> Any:
         return quick(*args, **kwargs)
 
-    return _dressed(backward, original)
+    return dressed(backward, original)
 
 
 def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,14 +131,14 @@ def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callab
     """`original`, an optimizer's `step` in torch's own profiling wrapper around `inner`, timed."""
     unusual = _python_step(clock, original)
     if compiled is None:
-        hook = _dressed(unusual, original)
+        hook = dressed(unusual, original)
     else:
         quick = compiled.Hook(clock, original, unusual).step
 
         def step(*args: Any, **kwargs: Any) -> Any:
             return quick(*args, **kwargs)
 
-        hook = _dressed(step, original)
+        hook = dressed(step, original)
     hook.__wrapped__ = inner  # type: ignore[attr-defined]  # old versions of torch.compile unwrap one layer here
     return hook
 
@@ -161,7 +161,7 @@ def _python_step(clock: StepClock, original: Callable[..., Any]) -> Callable[...
     return step
 
 
-def _dressed(hook: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def dressed(hook: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """`hook` with the name, the documentation, the attributes and (by `__wrapped__`) the signature of `original`."""
     for name in _COPIED:
         try:

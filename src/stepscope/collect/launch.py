@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
 
-__all__ = ["Exit", "launch", "leave", "resolve"]
+__all__ = ["Exit", "begin_run", "finish_run", "job_environment", "launch", "leave", "resolve"]
 
 INJECT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inject")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell gives
@@ -65,8 +65,8 @@ def launch(
     """
     run_dir = os.path.abspath(run_dir)
     missing: list[dict[str, str]] = []
-    recorded = _begin(command, run_dir, options, cores, missing)
-    environment = _environment(run_dir, options, missing) if recorded else dict(os.environ)
+    recorded = begin_run(command, run_dir, options, cores, missing)
+    environment = job_environment(run_dir, options, missing) if recorded else dict(os.environ)
     begin = time.monotonic_ns()
     with _Signals() as signals:
         try:
@@ -79,7 +79,7 @@ def launch(
         code, number = _attend(pid, signals, on_tick, missing)
     wall_ns = time.monotonic_ns() - begin
     if recorded:
-        _finish(run_dir, code, number, wall_ns, missing)
+        finish_run(run_dir, code, number, wall_ns, missing)
     return Exit(code, number, wall_ns, recorded=recorded, not_recorded=missing)
 
 
@@ -100,13 +100,14 @@ def leave(end: Exit) -> NoReturn:
 # -- the run directory ---------------------------------------------------------------------------------------------
 
 
-def _begin(
+def begin_run(
     command: Sequence[str],
     run_dir: str,
     options: Mapping[str, Any],
     cores: Mapping[str, Any] | None,
     missing: list[dict[str, str]],
 ) -> bool:
+    """Make the run directory and its run.json; false, and the reason in `missing`, if that is not possible."""
     row = {
         "format": "stepscope-run",
         "version": 1,
@@ -128,7 +129,8 @@ def _begin(
     return True
 
 
-def _finish(run_dir: str, code: int | None, number: int | None, wall_ns: int, missing: list[dict[str, str]]) -> None:
+def finish_run(run_dir: str, code: int | None, number: int | None, wall_ns: int, missing: list[dict[str, str]]) -> None:
+    """Write end.json: how the job ended, and what is missing; what its processes noted is added to `missing`."""
     missing.extend(_notes(run_dir))
     try:
         free = os.statvfs(run_dir)
@@ -194,7 +196,8 @@ def _version() -> str:
 # -- the child -----------------------------------------------------------------------------------------------------
 
 
-def _environment(run_dir: str, options: Mapping[str, Any], missing: list[dict[str, str]]) -> dict[str, str]:
+def job_environment(run_dir: str, options: Mapping[str, Any], missing: list[dict[str, str]]) -> dict[str, str]:
+    """The environment in which the Pythons of a job record themselves."""
     environment = dict(os.environ)
     if os.pathsep in INJECT:
         why = f"stepscope is installed in a folder with '{os.pathsep}' in its name: {INJECT}"
@@ -216,7 +219,7 @@ def _not_started(program: str, error: OSError, recorded: bool, run_dir: str, mis
     else:
         code, why = NOT_EXECUTABLE, f"{found or program}: cannot be run: {error.strerror}"
     if recorded:
-        _finish(run_dir, code, None, 0, missing)
+        finish_run(run_dir, code, None, 0, missing)
     return Exit(code, None, 0, not_started=why, recorded=recorded, not_recorded=missing)
 
 

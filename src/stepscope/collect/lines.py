@@ -34,11 +34,30 @@ from .frames import COLLECTING, OTHER_STACKS, RECORDER, Describer, Origins
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any
+    from types import CodeType, FrameType
+    from typing import Any, Protocol
 
-    from .clock import State
-    from .recorder import BinaryFile, Recorder
+    from .recorder import BinaryFile
+
+    class Watched(Protocol):
+        """As clock.State: the thread that is sampled and what it is at."""
+
+        thread: int
+        phase: int
+        traced: bool
+
+        @property
+        def step(self) -> int: ...
+
+    class Files(Protocol):
+        """As recorder.Recorder: where the samples go."""
+
+        def open_binary(self, name: str, magic: bytes, record_size: int) -> BinaryFile: ...
+
+        def append(self, name: str, row: dict[str, Any]) -> None: ...
+
+        def note(self, what: str, why: object) -> None: ...
+
 
 __all__ = ["FLAG_COLLECTOR", "LINES_MAGIC", "SAMPLE", "Sampler"]
 
@@ -73,14 +92,22 @@ _FLUSH_SAMPLES = 256
 class Sampler:
     """Samples the thread `state.thread` about `hz` times a second into lines.bin and frames.jsonl.
 
-    Nothing here raises but the constructor: OSError when the file cannot be made.
+    With `within`, only what that code has called. `origins` saves the time to make them. Nothing here raises but the
+    constructor: OSError when the file cannot be made.
     """
 
-    def __init__(self, state: State, recorder: Recorder, hz: float) -> None:
-        self._state, self._recorder = state, recorder
+    def __init__(
+        self,
+        state: Watched,
+        recorder: Files,
+        hz: float,
+        within: CodeType | None = None,
+        origins: Origins | None = None,
+    ) -> None:
+        self._state, self._recorder, self._within = state, recorder, within
         self._slot_ns = max(1, int(1e9 / hz))
         self._file: BinaryFile | None = recorder.open_binary("lines.bin", LINES_MAGIC, SAMPLE.size)
-        self._origins = Origins()
+        self._origins = origins or Origins()
         self._describer = Describer(self._origins)
         self._chance = random.Random().random  # the job's own generator must not move
         self._ids: dict[tuple[Any, ...], int] = {}
@@ -212,12 +239,17 @@ class Sampler:
                 gc.enable()
 
     def _walk(self, frame: FrameType | None) -> tuple[tuple[Any, ...], int]:
-        """The stack as code, offset, code, offset, …, innermost first; and TRACING or COLLECTING if that goes on."""
+        """The stack as code, offset, code, offset, …, innermost first; and TRACING or COLLECTING if that goes on.
+
+        Nothing where `within` is given and does not run.
+        """
         spots: list[Any] = []
         origin = self._origins.of
         ours = 0
         while frame is not None and len(spots) < 2 * _DEEPEST_WALK:
             code = frame.f_code
+            if code is self._within:
+                return tuple(spots), ours
             kind = origin(code.co_filename)
             if kind < RECORDER:
                 spots.append(code)
@@ -225,7 +257,7 @@ class Sampler:
             elif kind > RECORDER:
                 ours = kind
             frame = frame.f_back
-        return tuple(spots), ours
+        return (tuple(spots) if self._within is None else ()), ours
 
     def _keep(self, now: int, step: int, weight: int, phase: int, flags: int, spots: tuple[Any, ...]) -> None:
         stack = self._ids.get(spots)

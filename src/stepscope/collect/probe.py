@@ -103,7 +103,9 @@ class _Probe:
         self._hooks, self._run_dir = hooks, run_dir
         self._clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _grad_enabled(), _nowhere)
         session = Session(self._clock, run_dir)
-        self._registry = Registry(session.learn)
+        self._learn = session.learn
+        self._registry = Registry(self._learn)
+        self._overrides: Any = None
         self._clock.identify = self._registry.identify
         os.register_at_fork(after_in_child=session.forked)
         _announce(run_dir)
@@ -114,17 +116,30 @@ class _Probe:
     def loader(self, module: Any) -> None:
         iterator, loader = module._BaseDataLoaderIter, module.DataLoader
         iterator.__next__ = self._hooks.next_hook(self._clock, iterator.__next__)
-        loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
-        asked = _options().get("loader", "off")
+        self._hook_loader(loader)
+        options = _options()
+        asked = options.get("loader", "off")
         if asked == "off":
             return
         from .loading.hooks import install
 
-        install(module, self._run_dir, self._registry.known, asked == "all")
+        install(module, self._run_dir, self._registry.known, asked == "all", options.get("loader_lines_hz", 0))
 
     def stateful_loader(self, module: Any) -> None:
-        loader = module.StatefulDataLoader
+        self._hook_loader(module.StatefulDataLoader)
+
+    def _hook_loader(self, loader: Any) -> None:
         loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
+        wanted = _options().get("overrides")
+        if wanted is None:
+            return
+        from . import made, overrides
+
+        if self._overrides is None:
+            self._makers = made.Makers()
+            self._overrides = overrides.Overrides(wanted, self._learn, self._registry.known)
+        loader.__init__ = made.init_hook(loader.__init__, self._makers)
+        loader.__iter__ = overrides.iter_hook(self._overrides, loader.__iter__, self._registry.forget)
 
     def optimizer(self, module: Any) -> None:
         """Around torch's own wrapper: the step then ends outside torch's `Optimizer.step` annotation."""

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
     from .mapped import MappedFile
 
-__all__ = ["HEADER_SIZE", "NOTES_SIZE", "BinaryFile", "Recorder", "append_line", "both_clocks", "leave_note"]
+__all__ = [
+    "HEADER_SIZE",
+    "NOTES_SIZE",
+    "BinaryFile",
+    "Recorder",
+    "append_line",
+    "both_clocks",
+    "clock_reading",
+    "leave_note",
+]
 
 HEADER_SIZE = 64
 """Bytes before the first record of a binary file."""
@@ -80,13 +89,14 @@ class BinaryFile:
 class Recorder:
     """All files of one process in `directory`, which is made here. Raises OSError when it cannot be written.
 
-    `epoch_ns` and `monotonic_ns` are one moment on the wall clock and on time.monotonic_ns, for every header.
+    `epoch_ns` and `monotonic_ns` are one moment on the wall clock and on time.monotonic_ns, for every header; reading
+    both took `took_ns`.
     """
 
     def __init__(self, directory: str) -> None:
         os.makedirs(directory, exist_ok=True)
         self.directory = directory
-        self.epoch_ns, self.monotonic_ns = both_clocks()
+        self.epoch_ns, self.monotonic_ns, self.took_ns = both_clocks()
         self.noted = 0
         self._closed = False
         self._binaries: list[BinaryFile | MappedFile] = []
@@ -155,14 +165,22 @@ class Recorder:
                 os.close(descriptor)
 
 
-def both_clocks() -> tuple[int, int]:
-    """Wall clock and monotonic clock of one moment: the tightest of a few readings."""
+def both_clocks() -> tuple[int, int, int]:
+    """Wall clock and monotonic clock of one moment: the tightest of a few readings; and how long that one took.
+
+    The wall clock was read somewhere within that time, the monotonic one stands for the middle of it.
+    """
     readings = []
     for _ in range(3):
         before, epoch, after = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
         readings.append((after - before, epoch, (before + after) // 2))
-    _, epoch, monotonic = min(readings)
-    return epoch, monotonic
+    took, epoch, monotonic = min(readings)
+    return epoch, monotonic, took
+
+
+def clock_reading() -> dict[str, int]:
+    """`both_clocks` as it is written into files."""
+    return dict(zip(("epoch_ns", "monotonic_ns", "took_ns"), both_clocks()))
 
 
 def _note(what: str, why: object) -> dict[str, Any]:

@@ -41,6 +41,11 @@ class Registry:
         held = self._uses.get(id(loader))
         return held[1].id if held is not None and held[0]() is loader else None
 
+    def forget(self, loader: Any) -> None:
+        """Its settings are others than those it was described with: the next use of a DataLoader is a new one."""
+        self._uses.pop(id(loader), None)
+        self._known = [known for known in self._known if known[0]() is not loader]
+
     def identify(self, iterator: Any) -> LoaderUse:
         """The use of an iterator that no `__iter__` of ours has marked; marks it."""
         use = self._new(iterator, iterator)

@@ -12,8 +12,8 @@ _FIRST_BOUNDARY = 1  # the probe is called at the end of step 0 for the first ti
 
 
 class Plan:
-    """The steps of one window: `look` (recorded, counted, thrown away; -1 none), `warmup` (first step with the profiler
-    prepared), `first` to `last` (recorded)."""
+    """The steps of one window: `look` (recorded and counted, see estimate.py; -1 none), `warmup` (first step with the
+    profiler prepared), `first` to `last` (recorded)."""
 
     __slots__ = ("first", "last", "look", "warmup")
 

@@ -111,7 +111,8 @@ class Session:
         group = self._described(lambda: facts.distributed(torch), "facts of torch.distributed")
         row = facts.process(group)
         recorder = Recorder(_free_directory(self._run_dir, row["rank"], self._pid))
-        row["clock"] = {"epoch_ns": recorder.epoch_ns, "monotonic_ns": recorder.monotonic_ns}
+        names = ("epoch_ns", "monotonic_ns", "took_ns")
+        row["clock"] = {name: getattr(recorder, name) for name in names}
         row["probe"] = fields.kind()
         row["probe_step_ns"] = self._described(_calibrate, "cost of the probe")
         recorder.write_json("process.json", row)

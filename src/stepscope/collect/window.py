@@ -1,9 +1,10 @@
 """The traced window: torch's profiler for a few steps of the job, started and stopped between two steps.
 
 A window goes through: wait, a *look* at one step (see estimate.py), warm-up (the profiler is prepared), recording,
-export. From the look follow how many steps fit and after how much time a recording has grown too large. That is CPU
-time of the training thread, because a thread that waits makes no events. A second thread watches it, and has the
-recording cut short: at the next backward or loader fetch, or, in a main thread, between any two bytecodes.
+export. From the look follow how many steps fit and after how much CPU time of the training thread, because a thread
+that waits makes no events, a recording has grown too large. Where only one fits, and no certain ones were asked for,
+the look is the trace. A second thread watches a recording, and has it cut short: at the next backward or loader fetch,
+or, in a main thread, between any two bytecodes.
 
 `boundary` and `edge` must be called outside torch's own annotations (see tracer.py). Nothing here raises.
 """
@@ -14,6 +15,7 @@ import os
 import time
 
 from .estimate import LOOK_CPU_NS, Estimate
+from .recorder import clock_reading
 from .recording import Recording
 from .schedule import Plan, plan
 from .tracer import (
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["TRACED", "TRACING", "Window"]
 
 TRACED = 1
-"""Step flag: the step is in the trace."""
+"""Step flag: the step is in the trace. That a look is kept as one is known too late for it; windows.jsonl says so."""
 TRACING = 2
 """Step flag: tracing was looked at, warmed up, started, stopped or exported next to the step, or in it."""
 
@@ -58,6 +60,7 @@ class Window:
         self._wanted: list[str] | None = options.get("activities")
         self._max_ns = int(float(options.get("trace_seconds", 10)) * 1e9)
         self._max_events = int(options.get("trace_events", 100_000))
+        self._any_step_will_do = bool(options.get("any_step"))
         self._index = self._upcoming = self._wake = self._late_flags = 0
         self._busy = self._script_profiles = False
         self._tracer: Tracer | None = None
@@ -125,6 +128,7 @@ class Window:
         """Nothing is known about the window to come."""
         self._start_ns = self._stop_ns = self._export_ns = 0
         self._estimate = Estimate()
+        self._clocks: list[dict[str, int]] = []  # read at both ends of a recording: Kineto's is the wall clock
         self._searched = False  # for a profiler of the script's: once a window is enough, starts are seen anyway
         self._activities: list[str] = []
 
@@ -133,7 +137,8 @@ class Window:
         if self._recording is not None:
             return self._next_recorded(self._recording)
         if self._look is not None:
-            self._end_look(self._look, cut=False)
+            if self._end_look(self._look, cut=False):
+                return TRACING
         elif upcoming == planned.look - 1:
             self._estimate.begin_step()
             return 0
@@ -162,16 +167,25 @@ class Window:
         tracer.prepare()
         self._look = Recording(tracer, self._state, self._interrupt)
         self._look.start(LOOK_CPU_NS, 0)
+        self._look.annotate(self._upcoming)
+        self._clocks = [clock_reading()]
         self._start_ns += time.monotonic_ns() - begin
 
-    def _end_look(self, look: Recording, cut: bool) -> None:
+    def _end_look(self, look: Recording, cut: bool) -> bool:
+        """Learn from the look; returns whether it was kept as the trace."""
         begin = time.monotonic_ns()
         cpu = look.cpu()
         self._look = None
         tracer = look.stop()
         self._estimate.looked(tracer.count_events(), cpu, cut)
-        tracer.discard()
         self._start_ns += time.monotonic_ns() - begin
+        alone = self._estimate.steps_in(self._max_events) == 1
+        if cut or not alone or not self._any_step_will_do or self._activities != ["cpu"]:
+            tracer.discard()
+            return False
+        self._plan.first = self._plan.last = self._upcoming - 1
+        self._export(tracer, self._why_short(self._plan.last, ""))
+        return True
 
     def _too_large(self) -> bool:
         if self._estimate.steps_in(self._max_events) != 0:
@@ -201,6 +215,7 @@ class Window:
         self._tracer, self._recording = None, Recording(tracer, self._state, self._interrupt)
         self._recording.start(self._estimate.cpu_limit_ns(self._max_events), self._max_ns)
         self._recording.annotate(first)
+        self._clocks = [clock_reading()]
         self._start_ns += time.monotonic_ns() - begin
 
     def _next_recorded(self, recording: Recording) -> int:
@@ -237,6 +252,7 @@ class Window:
 
     def _export(self, tracer: Tracer, reason: str | None) -> None:
         begin = time.monotonic_ns()
+        self._clocks.append(clock_reading())
         name = f"window-{self._index:03d}.pt.trace.json"
         path = os.path.join(self._recorder.directory, name)
         tracer.save(path)
@@ -352,6 +368,7 @@ class Window:
             "first_step": self._plan.first,
             "last_step": self._plan.last,
             "trace": trace,
+            "clocks": self._clocks,
             "start_cost_ns": self._start_ns,
             "stop_cost_ns": self._stop_ns,
             "export_cost_ns": self._export_ns,

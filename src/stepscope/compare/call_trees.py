@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._host import CALLS, HostTree, enumerated, host_tree
+from stepscope.analyses._host import HostTree, enumerated, host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._markers import is_backward
 from stepscope.analyses._tables import RECORD_TRACE
@@ -88,7 +88,7 @@ def _of_ranks(run: Run) -> CallTrees:
     tree = host_tree(run)
     device, on_device = _device_time(run, tree)
     ranks = tree.frame["rank"].to_numpy()
-    working = np.unique(ranks[~_calls(tree)])
+    working = np.unique(ranks[~tree.calls])
     if not len(working):
         raise MissingData("operators", how=RECORD_TRACE)
     return _joined([_of_rank(run, tree, device, on_device, np.flatnonzero(ranks == rank)) for rank in working])
@@ -112,7 +112,7 @@ def _of_rank(run: Run, tree: HostTree, device: Ints, on_device: bool, rows: Ints
     nesting = nest(track, start, end)
     marker = _markers(tree)[rows] & (track == main)
     step = _steps(nesting, marker, (start, end), track == main)
-    kept = np.flatnonzero((step >= 0) & np.isin(track, track[~_calls(tree)[rows]]))
+    kept = np.flatnonzero((step >= 0) & np.isin(track, track[~tree.calls[rows]]))
     kept = kept[np.lexsort((-end[kept], start[kept], track[kept], track[kept] != main, step[kept]))]
     figures = np.stack((np.ones_like(kept), nesting.self_time[kept], device[rows[kept]]), axis=1)
     flat = _Flat(
@@ -125,14 +125,9 @@ def _of_rank(run: Run, tree: HostTree, device: Ints, on_device: bool, rows: Ints
     return CallTrees(tree=summed(trees), steps=steps, count=max(steps, 1), on_device=on_device)
 
 
-def _calls(tree: HostTree) -> Bools:
-    """The rows that are runtime or driver calls."""
-    return tree.frame["kind"].is_in(CALLS).to_numpy()
-
-
 def _markers(tree: HostTree) -> Bools:
     """The rows that mark steps."""
-    return tree.passing(pl.col("name").str.contains(r"^ProfilerStep#\d")) & ~_calls(tree)
+    return tree.passing(pl.col("name").str.contains(r"^ProfilerStep#\d")) & ~tree.calls
 
 
 def _threads(tree: HostTree, rows: Ints) -> tuple[Ints, int]:
@@ -189,7 +184,7 @@ def _inputs(run: Run, tree: HostTree, rows: Ints) -> Ints:
 def _marks(tree: HostTree, rows: Ints) -> Bools:
     """The rows that only mark what is inside them."""
     wraps = tree.passing(pl.col("name").str.starts_with(_WRAPPER))
-    return ((~tree.operators & ~_calls(tree)) | wraps)[rows]
+    return ((~tree.operators & ~tree.calls) | wraps)[rows]
 
 
 def _within(parent: Ints, kept: Ints) -> Ints:

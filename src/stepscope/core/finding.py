@@ -78,8 +78,10 @@ class Rule:
     """A named check. Its page is the docstring of the module that defines it.
 
     `check` yields findings, or raises MissingData if the run cannot answer. `example` writes one small run with the
-    problem and, when its second argument is true, the same run with the problem fixed.
+    problem and, when its second argument is true, the same run with the problem fixed. `explains` names a rule that
+    finds the same problem without its reason: what that one says of the same ranks is left out.
     """
 
     check: Callable[[Run], Iterator[Finding]]
     example: Callable[[Synth, bool], None]
+    explains: str = ""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from stepscope.native import COMPILED
 
-__all__ = ["Nesting", "enclosing", "fill", "innermost", "last_to_start", "nest"]
+__all__ = ["Nesting", "enclosing", "fill", "innermost", "last_to_start", "nest", "outwards"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -116,3 +116,14 @@ def last_to_start(nesting: Nesting, track: Ints, start: Ints, at_track: Ints, at
         before = np.searchsorted(start[rows], at[asked], side="right") - 1
         found[asked[before >= 0]] = rows[before[before >= 0]]
     return found
+
+
+def outwards(parent: Ints, rows: Ints, passes: npt.NDArray[np.bool_]) -> Ints:
+    """For each of some rows, it or the nearest range around it that passes, -1 for none."""
+    at = rows.copy()
+    while True:
+        moving = np.nonzero(at >= 0)[0]
+        moving = moving[~passes[at[moving]]]
+        if not len(moving):
+            return at
+        at[moving] = parent[at[moving]]

@@ -34,6 +34,19 @@ def _ids(*more: Column) -> tuple[Column, ...]:
     )
 
 
+_STACK = (
+    Column("line", pl.Int64, None, "line of that frame"),
+    Column("function", pl.String, None, "function of that frame"),
+    Column("text", pl.String, None, "source line"),
+    Column("expression", pl.String, None, "expression being called, where Python tells"),
+    Column("call", pl.String, None, "library frame directly below: file:line function"),
+    Column("leaf", pl.String, None, "innermost frame of all: file:line function"),
+    Column("frames", pl.List(pl.String), None, "all frames of the user's own code, outermost first"),
+    Column("texts", pl.List(pl.String), None, "source lines of those frames; null: not recorded"),
+)
+"""Columns of a sampled stack, behind its `file`."""
+
+
 def _span() -> tuple[Column, ...]:
     return (
         Column("start", pl.Int64, "ns", "start time"),
@@ -161,14 +174,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("weight", pl.Int64, "ns", "time that the sample stands for"),
         Column("collector", pl.Boolean, None, "true: the garbage collector was running"),
         Column("file", pl.String, None, "file of the innermost frame of the user's own code"),
-        Column("line", pl.Int64, None, "line of that frame"),
-        Column("function", pl.String, None, "function of that frame"),
-        Column("text", pl.String, None, "source line"),
-        Column("expression", pl.String, None, "expression being called, where Python tells"),
-        Column("call", pl.String, None, "library frame directly below: file:line function"),
-        Column("leaf", pl.String, None, "innermost frame of all: file:line function"),
-        Column("frames", pl.List(pl.String), None, "all frames of the user's own code, outermost first"),
-        Column("texts", pl.List(pl.String), None, "source lines of those frames; null: not recorded"),
+        *_STACK,
     ),
     "loaders": _ids(
         Column("loader", pl.Int64, None, "number of the DataLoader in its process"),
@@ -184,6 +190,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("prefetch_factor", pl.Int64, "count", "batches kept ready by each worker"),
         Column("pin_memory", pl.Boolean, None, "batches are copied to pinned memory"),
         Column("persistent_workers", pl.Boolean, None, "workers live on between epochs"),
+        Column(
+            "made_file", pl.String, None, "file of your code that calls DataLoader; null: not looked for, or unknown"
+        ),
+        Column("made_line", pl.Int64, None, "line of that call"),
+        Column("made_by", pl.String, None, "library that made the loader, or made yours anew; null: none"),
     ),
     "loader_spans": _ids(
         Column("worker", pl.Int32, None, "number of the worker; null: the process that trains"),
@@ -202,6 +213,20 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("weight", pl.Int64, "count", "spans that this one stands for, itself included"),
         Column("failed", pl.Boolean, None, "true: it raised an exception, or the data set ended in it"),
     ),
+    "clock_readings": _ids(
+        Column("source", pl.String, None, "who read: start, window N, loader (the process that trains) or worker N"),
+        Column("time", pl.Int64, "ns", "when, on the time line of the run: one clock for all processes of the host"),
+        Column("offset", pl.Int64, "ns", "the wall clock, which is that of traces, less that time line"),
+        Column("error", pl.Int64, "ns", "how far off the offset may be, both clocks not being read at once"),
+    ),
+    "worker_stacks": _ids(
+        Column("worker", pl.Int32, None, "number of the DataLoader worker"),
+        Column("loader", pl.Int64, None, "number of its DataLoader as in `loaders`; null: it is not in there"),
+        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("weight", pl.Int64, "ns", "time that the sample stands for"),
+        Column("file", pl.String, None, "file of the innermost frame of the user's own code that makes the batch"),
+        *_STACK,
+    ),
     "optimizers": _ids(
         Column("name", pl.String, None, "class"),
         Column("module", pl.String, None, "module of the class"),
@@ -219,7 +244,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
             pl.String,
             None,
             "system CPU, job CPU, other CPU (of processes outside the job), job memory, core wait (part of the time "
-            "that the main thread of a rank could run but had no core), GPU n utilisation, GPU n memory, GPU n power",
+            "that the main thread of a rank could run but had no core), helper core wait (the same of all processes of "
+            "the job that train nothing, such as loader workers, added), GPU n utilisation, GPU n memory, GPU n power",
         ),
         Column("value", pl.Float64, None, "value in the unit of the next column"),
         Column("unit", pl.String, None, "ratio, cores, bytes or watts"),

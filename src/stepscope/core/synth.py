@@ -73,6 +73,60 @@ class Synth:
             **{"collector": False, **columns},
         )  # fmt: skip
 
+    def loading(
+        self,
+        *,
+        length: float,
+        own: float,
+        workers: int,
+        cores: float,
+        parts: tuple[tuple[str, str, float, float], ...],
+        feed: float = 1,
+        used: float,
+        waited: float | None = None,
+        steps: int = 40,
+    ) -> "Synth":
+        """Steps of `length` that train for `own` and wait for workers, with the spans of these, and of their cores.
+
+        `parts` of a fetch follow one another: stage, name, wall time, CPU time; `used` cores are busy, and
+        `waited` threads wait for one. The k-th part is defined in line 10 k.
+        """
+        self.add("meta", source="run.json", key="cores", value=f'{{"effective": {cores}}}')
+        self.add(
+            "loaders", loader=0, train=True, dataset="Pictures", dataset_file="/home/me/data.py", dataset_line=5,
+            num_workers=workers, prefetch_factor=2, batch_size=32, persistent_workers=True, pin_memory=False,
+        )  # fmt: skip
+        for step in range(steps):
+            start, worker = step * length, step % workers
+            self.step(step, start, start + length, data_wait=length - own, forward=own / 2, backward=own / 2)
+            watched = {"job CPU": used, "other CPU": 0.0, "helper core wait": waited}
+            for what, value in watched.items():
+                if value is not None:
+                    self.add("system", time=_ns(start + length / 2), rank=None, what=what, value=value, unit="cores")
+            ends = self.fetch(step, worker, start, parts)
+            self.span("serialize", step, worker, ends, ends + feed, cpu=_ns(feed))
+            self.span("index wait", step, worker, ends, max(ends, start + workers * length))
+        return self
+
+    def fetch(self, batch: int, worker: int, start: float, parts: tuple[tuple[str, str, float, float], ...]) -> float:
+        """A fetch of a worker, of parts as in `loading`; returns its end."""
+        at = start
+        for place, (stage, name, wall, cpu) in enumerate(parts, 1):
+            self.span(
+                stage, batch, worker, at, at + wall, cpu=_ns(cpu), name=name, file="/home/me/data.py", line=10 * place
+            )
+            at += wall
+        self.span("fetch", batch, worker, start, at, cpu=_ns(sum(cpu for *_, cpu in parts)))
+        return at
+
+    def span(self, stage: str, batch: int, worker: int | None, start: float, end: float, **columns: object) -> "Synth":
+        """A span of loader 0, in a worker or in the process that trains."""
+        known = {"pid": "1" if worker is None else str(100 + worker), "loader": 0, "iterator": 1, "epoch": 0}
+        return self.add(
+            "loader_spans", worker=worker, stage=stage, batch=batch, start=_ns(start), end=_ns(end), weight=1,
+            failed=False, **{**known, **columns},
+        )  # fmt: skip
+
     def add(self, table: str, **columns: object) -> "Synth":
         """A row of any table, columns as in the schema (times in ns); rank 0 and pid "1" unless given."""
         known = {"rank": 0, "pid": "1", "index": self._index}

@@ -7,17 +7,23 @@ that positions of events stay. Only a damaged trace is written anew, mended as t
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from stepscope.core.errors import MissingData
 from stepscope.core.places import AnyPath
+from stepscope.core.report import Text
 from stepscope.core.run import Run
+from stepscope.export.events import Clock
+from stepscope.export.loading import chosen
 from stepscope.export.mended import mended_trace
 from stepscope.export.overlays import OVERLAYS, clock_of, free_pid
+from stepscope.export.source import Source
 from stepscope.export.splice import Open, spliced
 from stepscope.importers.kineto.json_repair import CONSTANTS
 from stepscope.importers.kineto.source import REPLACED
 from stepscope.importers.kineto.stream import Damaged, opened
 
-__all__ = ["Done", "Drawing", "Unclear", "draw", "is_sound", "with_overlays"]
+__all__ = ["Done", "Drawing", "Source", "Unclear", "alone", "draw", "is_sound", "with_overlays"]
 
 Done = Callable[[int, int], None]
 """Called now and then: bytes of the trace that were read so far, and in all."""
@@ -35,31 +41,54 @@ class Unclear(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """Overlays of a run: the names of those that are `drawn`, and what the others are `missing`."""
+    """Overlays of a source: the names of those that are `drawn`, and what the others are `missing`."""
 
-    run: Run
+    source: Source
     drawn: tuple[str, ...]
     missing: dict[str, MissingData]
 
+    def clock(self) -> Clock:
+        """The clock of the trace; without one it begins with the first step or span."""
+        trace = self.source.trace
+        if trace is not None:
+            return clock_of(trace)
+        tables = [self.source.beside().optional(table, "start")["start"] for table in ("steps", "loader_spans")]
+        return Clock(int(pl.concat(tables).min() or 0))  # type: ignore[arg-type]
+
     def events(self) -> Iterator[bytes]:
         """The events of all overlays, as JSON."""
-        clock, pid = clock_of(self.run), free_pid(self.run)
+        clock, pid = self.clock(), free_pid(self.source.trace)
         for place, name in enumerate(self.drawn):
-            for event in OVERLAYS[name](self.run, clock, pid + place):
+            for event in OVERLAYS[name](self.source, clock, pid + place):
                 yield event.encode()
 
+    def told(self) -> list[Text]:
+        """What is to be known of what is drawn."""
+        return chosen(self.source).told() if "loader" in self.drawn else []
 
-def draw(run: Run, names: Sequence[str]) -> Drawing:
-    """The overlays that are named, of a run that was read from one trace."""
+
+def draw(source: Source, names: Sequence[str]) -> Drawing:
+    """The overlays that are named."""
     drawn, missing = [], {}
     for name in names:
         try:
-            OVERLAYS[name](run, clock_of(run), 0)
+            OVERLAYS[name](source, Clock(0), 0)
         except MissingData as lack:
             missing[name] = lack
         else:
             drawn.append(name)
-    return Drawing(run, tuple(drawn), missing)
+    return Drawing(source, tuple(drawn), missing)
+
+
+def alone(drawing: Drawing) -> Iterator[bytes]:
+    """The text of a file that has nothing but overlays, of a run without a trace."""
+    base = drawing.clock().base
+    yield b'{"schemaVersion": 1, "displayTimeUnit": "ms", "baseTimeNanoseconds": %d, "traceEvents": [' % base
+    separator = b"\n"
+    for event in drawing.events():
+        yield separator + event
+        separator = b",\n"
+    yield b"\n]}\n"
 
 
 def is_sound(run: Run) -> bool:

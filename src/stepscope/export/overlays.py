@@ -1,12 +1,11 @@
-"""What is drawn into a trace: idle gaps of devices, the critical path, and counters over time, as trace events.
+"""What is drawn into a trace: idle gaps of devices, the critical path, counters over time, and the input pipeline.
 
-Each overlay is a process of its own in the viewer, whose number the trace does not use. Times are on the trace's own
-clock: µs with three decimals, from the same zero as its events.
+Each overlay but the last is a process of its own in the viewer, whose number the trace does not use. Times are on the
+trace's own clock: µs with three decimals, from the same zero as its events.
 """
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -17,13 +16,14 @@ from stepscope.analyses.memory_curve import memory_curve
 from stepscope.analyses.queue_length import queue_length
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
+from stepscope.export.events import CATEGORY, Clock, arrow_end, process, slice_, thread
+from stepscope.export.loading import loader_events
+from stepscope.export.source import Source
 
-__all__ = ["OVERLAYS", "Clock", "Overlay", "clock_of", "free_pid"]
-
-CATEGORY = "stepscope"
-"""Category of all events that are added."""
+__all__ = ["OVERLAYS", "Overlay", "clock_of", "free_pid"]
 
 _FIRST_PID = 2_000_000_001  # far above the process ids of any system
+_ABOVE = -1000  # the place of processes that are drawn above those of the trace
 _PERCENT = 100
 _DIGITS = 4  # of counters: a viewer draws no more
 _DEVICE_NAME = pl.concat_str(
@@ -31,18 +31,7 @@ _DEVICE_NAME = pl.concat_str(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """`base` is the time in ns since the epoch at which the clock of a trace reads 0."""
-
-    base: int
-
-    def text(self, time: int) -> str:
-        """A time in ns as the trace would write it: µs, exactly."""
-        return _decimal(time - self.base)
-
-
-Overlay = Callable[[Run, Clock, int], Iterator[str]]
+Overlay = Callable[[Source, Clock, int], Iterator[str]]
 """Gives the events of an overlay as JSON, with the pid given. Raises MissingData before the first one."""
 
 
@@ -52,8 +41,10 @@ def clock_of(run: Run) -> Clock:
     return Clock(int(bases[0]) if bases and str(bases[0]).lstrip("-").isdigit() else 0)
 
 
-def free_pid(run: Run) -> int:
+def free_pid(run: Run | None) -> int:
     """A process id that no event of a run has, nor any of the next few."""
+    if run is None:
+        return _FIRST_PID
     used = {pid for table in ("host", "threads", "counters") for pid in run.optional(table, "pid")["pid"].unique()}
     pid = _FIRST_PID
     while any(str(pid + more) in used for more in range(len(OVERLAYS))):
@@ -61,32 +52,32 @@ def free_pid(run: Run) -> int:
     return pid
 
 
-def _gaps(run: Run, clock: Clock, pid: int) -> Iterator[str]:
-    gaps = idle_gaps(run).sort("device", "start")
+def _gaps(source: Source, clock: Clock, pid: int) -> Iterator[str]:
+    gaps = idle_gaps(source.traced()).sort("device", "start")
     if gaps.is_empty():
         raise MissingData("idle gaps", how="the device was never idle while it was recorded")
     return _gap_events(gaps, clock, pid)
 
 
 def _gap_events(gaps: pl.DataFrame, clock: Clock, pid: int) -> Iterator[str]:
-    yield from _process(pid, "stepscope: idle gaps", 0)
+    yield from process(pid, "stepscope: idle gaps", _ABOVE + 0)
     for device in gaps["device"].unique().sort():
-        yield _thread(pid, device, f"GPU {device} idle")
+        yield thread(pid, device, f"GPU {device} idle")
     told = ("step", "activity", "module", "file", "line", "function", "next", "operator")
     for row in gaps.iter_rows(named=True):
         arguments = {name: row[name] for name in told if row[name] is not None}
-        yield _slice(clock, pid, row["device"], f"idle: {row['class']}", row["start"], row["duration"], arguments)
+        yield slice_(clock, pid, row["device"], f"idle: {row['class']}", row["start"], row["duration"], arguments)
 
 
-def _path(run: Run, clock: Clock, pid: int) -> Iterator[str]:
-    return _path_events(critical_path(run), clock, pid)
+def _path(source: Source, clock: Clock, pid: int) -> Iterator[str]:
+    return _path_events(critical_path(source.traced()), clock, pid)
 
 
 def _path_events(path: pl.DataFrame, clock: Clock, pid: int) -> Iterator[str]:
-    yield from _process(pid, "stepscope: critical path", 1)
+    yield from process(pid, "stepscope: critical path", _ABOVE + 1)
     lanes = {lane: place for place, lane in enumerate(path.select("device", "lane").unique(maintain_order=True).rows())}
     for (device, lane), place in lanes.items():
-        yield _thread(pid, place, f"thread {lane}" if device is None else f"GPU {device} stream {lane}")
+        yield thread(pid, place, f"thread {lane}" if device is None else f"GPU {device} stream {lane}")
     before: tuple[int, int, int] | None = None
     arrows = 0
     for row in path.iter_rows(named=True):
@@ -94,7 +85,7 @@ def _path_events(path: pl.DataFrame, clock: Clock, pid: int) -> Iterator[str]:
         told = ("step", "class", "operator", "index")
         arguments = {name: row[name] for name in told if row[name] is not None}
         name = row["name"] if row["name"] is not None and "latency" not in row["class"] else row["class"]
-        yield _slice(clock, pid, place, name, row["start"], row["duration"], arguments)
+        yield slice_(clock, pid, place, name, row["start"], row["duration"], arguments)
         if before is not None and before[0] != place and before[2] == row["start"]:
             arrows += 1
             yield from _arrow(clock, pid, arrows, row["start"], before, place)
@@ -103,13 +94,12 @@ def _path_events(path: pl.DataFrame, clock: Clock, pid: int) -> Iterator[str]:
 
 def _arrow(clock: Clock, pid: int, number: int, time: int, before: tuple[int, int, int], place: int) -> Iterator[str]:
     """From the last ns of the segment before to the first of the next one."""
-    common = f'"cat":"{CATEGORY}","name":"critical path","id":{number},"pid":{pid}'
-    yield f'{{"ph":"s",{common},"tid":{before[0]},"ts":{clock.text(max(before[1], before[2] - 1))}}}'
-    yield f'{{"ph":"f","bp":"e",{common},"tid":{place},"ts":{clock.text(time)}}}'
+    yield arrow_end(clock, "s", "critical path", number, pid, before[0], max(before[1], before[2] - 1))
+    yield arrow_end(clock, "f", "critical path", number, pid, place, time)
 
 
-def _counters(run: Run, clock: Clock, pid: int) -> Iterator[str]:
-    series = []
+def _counters(source: Source, clock: Clock, pid: int) -> Iterator[str]:
+    run, series = source.traced(), []
     lacking: MissingData | None = None
     for find in (_of_gpus, _of_memory, _of_queues):
         try:
@@ -162,7 +152,7 @@ def _of_queues(run: Run) -> pl.DataFrame:
 
 
 def _counter_events(series: pl.DataFrame, clock: Clock, pid: int) -> Iterator[str]:
-    yield from _process(pid, "stepscope: counters", 2)
+    yield from process(pid, "stepscope: counters", _ABOVE + 2)
     names = {name: json.dumps(name) for name in series["name"].unique()}
     for name, time, value in series.sort("name", "time", maintain_order=True).iter_rows():
         shown = int(value) if value == int(value) else value
@@ -170,29 +160,5 @@ def _counter_events(series: pl.DataFrame, clock: Clock, pid: int) -> Iterator[st
         yield f'{{{common},"ts":{clock.text(time)},"args":{{"value":{shown}}}}}'
 
 
-def _process(pid: int, name: str, place: int) -> Iterator[str]:
-    """Name a process, and draw it above those of the trace."""
-    for key, arguments in (("process_name", {"name": name}), ("process_sort_index", {"sort_index": place - 1000})):
-        yield f'{{"ph":"M","name":"{key}","pid":{pid},"tid":0,"ts":0,"args":{json.dumps(arguments)}}}'
-
-
-def _thread(pid: int, number: int, name: str) -> str:
-    return f'{{"ph":"M","name":"thread_name","pid":{pid},"tid":{number},"ts":0,"args":{json.dumps({"name": name})}}}'
-
-
-def _slice(
-    clock: Clock, pid: int, number: int, name: str, start: int, duration: int, arguments: dict[str, object]
-) -> str:
-    common = f'"ph":"X","cat":"{CATEGORY}","name":{json.dumps(name)},"pid":{pid},"tid":{number}'
-    times = f'"ts":{clock.text(start)},"dur":{_decimal(duration)}'
-    return f'{{{common},{times},"args":{json.dumps(arguments)}}}'
-
-
-def _decimal(time: int) -> str:
-    """A time in ns as µs, exactly."""
-    whole, rest = divmod(abs(time), 1000)
-    return f"{'-' if time < 0 else ''}{whole}.{rest:03d}"
-
-
-OVERLAYS: dict[str, Overlay] = {"gaps": _gaps, "critical-path": _path, "counters": _counters}
+OVERLAYS: dict[str, Overlay] = {"gaps": _gaps, "critical-path": _path, "counters": _counters, "loader": loader_events}
 """Each overlay by its name on the command line."""

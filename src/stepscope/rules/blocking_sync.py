@@ -27,6 +27,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._placed_calls import places_of
 from stepscope.analyses._samples import steady_samples
 from stepscope.analyses._work import need_gpu
 from stepscope.analyses.blocking_syncs import blocking_syncs
@@ -63,7 +64,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_ADVICE,
         ranks=tuple(row.rank for row in slow),
-        where=_recorded(calls) or _sampled(run, worst.rank),
+        where=places_of(calls, PLACES) or _sampled(run, worst.rank),
     )
 
 
@@ -78,12 +79,6 @@ def _evidence(row: DeviceIdle, calls: pl.DataFrame) -> tuple[Evidence, ...]:
         Evidence(label="mean time the host is blocked per step", value=blocked, unit="ns", source="blocking_syncs"),
         Evidence(label="mean blocking calls per step", value=count, unit="count", source="blocking_syncs"),
     )
-
-
-def _recorded(calls: pl.DataFrame) -> tuple[Place, ...]:
-    known = calls.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(PLACES)
-    rows = known.select("file", "line", pl.col("function", "text").fill_null("")).iter_rows()
-    return tuple(Place(file=file, line=line, symbol=function, text=text) for file, line, function, text in rows)
 
 
 def _sampled(run: Run, rank: int) -> tuple[Place, ...]:

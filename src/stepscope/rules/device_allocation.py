@@ -26,9 +26,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
+from stepscope.analyses._placed_calls import places_of
 from stepscope.analyses._work import need_gpu
 from stepscope.analyses.device_allocations import device_allocations
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
@@ -59,7 +60,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_ADVICE,
         ranks=tuple(row.rank for row in slow),
-        where=_places(calls),
+        where=places_of(calls, PLACES),
     )
 
 
@@ -82,12 +83,6 @@ def _evidence(row: DeviceIdle, calls: pl.DataFrame) -> tuple[Evidence, ...]:
         Evidence(label="mean time of the host in them per step", value=spent, unit="ns", source=source),
         Evidence(label="mean calls per step", value=count, unit="count", source=source),
     )
-
-
-def _places(calls: pl.DataFrame) -> tuple[Place, ...]:
-    known = calls.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(PLACES)
-    rows = known.select("file", "line", pl.col("function", "text").fill_null("")).iter_rows()
-    return tuple(Place(file=file, line=line, symbol=function, text=text) for file, line, function, text in rows)
 
 
 _ADVICE = (

@@ -20,7 +20,8 @@ a batch that takes less than 2 ms is not worth a worker, whose hand-over costs a
 At most the wait, and twice the time in which the main thread could run but its own workers had the cores (its operator
 threads wait as well): cheaper loading gives both back. The low end is what more workers save: half of the wait, or less
 where the cores are needed. A step cannot get shorter than the CPU time of the job in it divided by the cores, and that
-time grows when cores share caches and memory.
+time grows when cores share caches and memory. Where spans of loading were recorded (`--loader on`), the range is
+narrowed by a simulation of the loader, which `stepscope predict loader` shows for each number of workers.
 
 ## When it is wrong
 A loader that is slow once, when its workers start, looks slow in a run of few steps; so does a cold page cache. A
@@ -29,27 +30,26 @@ for several ranks, the rank that waits is not the one to mend.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from math import inf
 
 import polars as pl
 
 from stepscope.analyses._crowding import crowding
-from stepscope.analyses._device_idle import device_idle
+from stepscope.analyses._input_waits import InputWait, input_waits, longest_waits
 from stepscope.analyses._loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
-from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._work import has_gpu
-from stepscope.analyses._worker_calls import WorkerCall, slowest_calls
+from stepscope.analyses._worker_calls import WorkerCall, slowest_calls, slowest_lines
 from stepscope.analyses.core_waits import UNCOUNTED
 from stepscope.analyses.lines import lines
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.predict.loader_model import Change, fit, predict, saving
+from stepscope.predict.pipeline import pipeline
 
 __all__ = ["RULE"]
 
-MIN_SHARE = 0.05  # of the step: the reader ratio from which Paddle and torch_tb_profiler advise too
-ALIKE = 0.05  # of the step: ranks whose waits differ by less wait for the same reason
 HIDDEN = 0.5  # of the wait that a better loader may still have to pay for on the cores that train
 CONTENTION = 1.15  # of CPU time over cores: the example with 2 workers on 2 cores took 1.12 of it
 WORTH_A_WORKER = 2_000_000  # ns: handing a batch over from a worker costs 1 to 1.5 ms
@@ -62,43 +62,28 @@ IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
 _WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fastprogress)/"  # of a loader in its loop
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    """Mean wait, step and backward of a rank in ns, and the share of its waiting in first steps of epochs.
-
-    `wait` is the part of `waiting` in which the device has nothing to do, where a trace tells, else all of it.
-    """
-
-    rank: int
-    waiting: float
-    wait: float
-    step: float
-    backward: float
-    at_start: float
-
-
 def check(run: Run) -> Iterator[Finding]:
-    waits = _waits(run)
-    worst = max(waits, key=lambda row: row.wait / row.step)
-    if worst.wait <= MIN_SHARE * worst.step:
+    waits = input_waits(run)
+    culprits = longest_waits(waits)
+    if not culprits:
         return
-    culprits = [row for row in waits if row.wait / row.step >= worst.wait / worst.step - ALIKE]
+    worst = culprits[0]
     facts = loader_facts(run, worst.rank)
-    found = _lines(run, worst.rank)
+    found = _lines(run, worst.rank) or slowest_lines(run, worst.rank)[:LINES]
     calls = slowest_calls(run, worst.rank)
     crowded = crowding(run, worst.rank)
     yield Finding(
         title="Training waits for the next batch",
         cause="data-reading",
         evidence=(*_evidence(worst, culprits, waits, facts), *_slowest(calls), *_crowding(crowded)),
-        gain=_gain(worst, facts, crowded),
+        gain=_narrowed(_gain(worst, facts, crowded), run, worst, facts),
         advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
         where=found or tuple(call.place for call in calls) or facts.places,
     )
 
 
-def _gain(worst: _Wait, facts: LoaderFacts, crowded: float) -> Gain:
+def _gain(worst: InputWait, facts: LoaderFacts, crowded: float) -> Gain:
     """From what workers save on the cores there are, to all that cheaper loading gives back."""
     low = worst.wait * HIDDEN
     if facts.used is not None:
@@ -108,6 +93,24 @@ def _gain(worst: _Wait, facts: LoaderFacts, crowded: float) -> Gain:
         high_ns=int(min(worst.wait + UNCOUNTED * crowded, worst.step)),
         basis="from more workers on the cores there are, to all of the wait if loading itself gets cheaper",
         confidence="structural",
+    )
+
+
+def _narrowed(gain: Gain, run: Run, worst: InputWait, facts: LoaderFacts) -> Gain:
+    """The same range as far as the model of the recorded loader has it too: it never becomes wider."""
+    more = MOST_WORKERS if facts.suggested is None else max(facts.suggested, facts.workers or 0)
+    free = Change(faster=(("fetch", inf), ("serialize", inf)))
+    try:
+        model = fit(pipeline(run, worst.rank))
+        with_workers, without_loading = predict(model, [Change(workers=more), free])
+    except MissingData:
+        return gain
+    low, high = saving(model, with_workers)[0], saving(model, without_loading)[1]
+    low, high = max(low, gain.low_ns), min(high, gain.high_ns)
+    if low > high or (low, high) == (gain.low_ns, gain.high_ns):
+        return gain
+    return Gain(
+        low_ns=low, high_ns=high, basis=f"{gain.basis}; simulated from spans of loading", confidence="structural"
     )
 
 
@@ -129,31 +132,9 @@ def _crowding(crowded: float) -> tuple[Evidence, ...]:
     return (Evidence(label=label, value=crowded, unit="ns", source="core_waits"),)
 
 
-def _waits(run: Run) -> list[_Wait]:
-    start = pl.col("data_wait").filter(pl.col("tags").list.contains("epoch-start").fill_null(False)).sum()
-    means = settled_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(
-        pl.col("data_wait", "duration", "backward").mean(), (start / pl.col("data_wait").sum()).alias("at_start")
-    ).with_columns(pl.col("backward").fill_null(0.0))  # fmt: skip
-    if means.is_empty():
-        raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
-    exposed = _exposed(run)
-    return [
-        _Wait(rank, wait, wait * exposed.get(rank, 1.0), step, backward, at_start or 0.0)
-        for rank, wait, step, backward, at_start in means.sort("rank").iter_rows()
-    ]
-
-
-def _exposed(run: Run) -> dict[int, float]:
-    """Share of the wait that leaves the device without work, where a trace tells."""
-    if not has_gpu(run):
-        return {}
-    try:
-        return {row.rank: row.wait_exposed for row in device_idle(run) if row.wait_exposed is not None}
-    except MissingData:
-        return {}
-
-
-def _evidence(worst: _Wait, culprits: list[_Wait], waits: list[_Wait], facts: LoaderFacts) -> tuple[Evidence, ...]:
+def _evidence(
+    worst: InputWait, culprits: tuple[InputWait, ...], waits: tuple[InputWait, ...], facts: LoaderFacts
+) -> tuple[Evidence, ...]:
     rows = [
         Evidence(label="mean data wait per step", value=worst.waiting, unit="ns", source="steady_steps"),
         Evidence(label="share of the mean step", value=worst.waiting / worst.step, unit="ratio", source="steady_steps"),
@@ -195,7 +176,7 @@ def _lines(run: Run, rank: int) -> tuple[Place, ...]:
 
 
 def _advice(
-    worst: _Wait, facts: LoaderFacts, found: tuple[Place, ...], calls: tuple[WorkerCall, ...], *, gpu: bool
+    worst: InputWait, facts: LoaderFacts, found: tuple[Place, ...], calls: tuple[WorkerCall, ...], *, gpu: bool
 ) -> Iterator[Advice]:
     workers, suggested = facts.workers, facts.suggested
     if worst.at_start >= AT_START and workers and not facts.persistent:

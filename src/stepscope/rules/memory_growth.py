@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from stepscope.analyses._placed_calls import places_of
 from stepscope.analyses.memory_kept import memory_kept
 from stepscope.analyses.memory_peaks import memory_peaks
 from stepscope.core.errors import MissingData
@@ -76,12 +77,9 @@ def _places(run: Run, row: dict[str, float]) -> tuple[Place, ...]:
         return ()
     same = [pl.col(name).eq_missing(pl.lit(row[name])) for name in ("rank", "device_type", "device")]
     usual = pl.col("steps") >= NEARLY_ALL * pl.col("watched")
-    found = kept.filter(*same, usual, pl.col("file").is_not_null() & pl.col("line").is_not_null())
-    found = found.group_by("file", "line", maintain_order=True).agg(
-        pl.col("function", "text").first().fill_null(""), pl.col("bytes").sum()
-    )
-    rows = found.sort("bytes", descending=True, maintain_order=True).head(PLACES).iter_rows(named=True)
-    return tuple(Place(file=at["file"], line=at["line"], symbol=at["function"], text=at["text"]) for at in rows)
+    lines = kept.filter(*same, usual).group_by("file", "line", maintain_order=True)
+    found = lines.agg(pl.col("function", "text").first(), pl.col("bytes").sum())
+    return places_of(found.sort("bytes", descending=True, maintain_order=True), PLACES)
 
 
 _ADVICE = (

@@ -16,7 +16,7 @@ for as many cores as the job uses. Do not compare two runs, and trust no other g
 ## How the gain is predicted
 At least the time that the main thread waited, as far as the other programs had cores to free. At most twice that, since
 waits of operator threads are not counted: with one to four busy processes beside a training on two cores, training
-alone saved 1.2 to 1.7 times what its main thread had waited.
+alone saved 1.2 to 1.7 times what its main thread had waited. What the job's own work takes on all cores stays.
 
 ## When it is wrong
 Programs that are needed for training (a data server, the database it reads) are no strangers. A job with more busy
@@ -59,7 +59,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         gain=Gain(
             low_ns=int(lost),
-            high_ns=int(min(UNCOUNTED * lost, worst["step"])),
+            high_ns=int(max(lost, min(UNCOUNTED * lost, worst["step"] * (1 - worst["job"] / worst["cores"])))),
             basis="time that the main thread could run but had no core",
             confidence="structural",
         ),

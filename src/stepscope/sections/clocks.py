@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import polars as pl
 
+from stepscope.analyses.loader_clock import loader_clock
 from stepscope.analyses.steps import steps
 from stepscope.analyses.tracing_cost import tracing_cost
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Block, Section, Text, Value
 from stepscope.core.run import Run
-from stepscope.sections import RANKS_SHOWN, Columns, has_device_work, is_traced, many, ranked
+from stepscope.sections import RANKS_SHOWN, Columns, excerpt, has_device_work, is_traced, many, ranked
 
 __all__ = ["SECTION"]
 
@@ -22,7 +23,7 @@ _CLOCKS = {
 
 def build(run: Run) -> list[Block]:
     blocks: list[Block] = []
-    makers: tuple[Callable[[Run], list[Block]], ...] = (_step_clocks, _other_clocks, _tracing, _windows)
+    makers: tuple[Callable[[Run], list[Block]], ...] = (_step_clocks, _other_clocks, _loading, _tracing, _windows)
     for maker in makers:
         try:
             blocks += maker(run)
@@ -75,6 +76,36 @@ def _own_cost(run: Run) -> list[Block]:
     if processes["probe"].eq("python").any():
         text += " Its compiled hooks could not be loaded here, so it is Python's: see `stepscope doctor`."
     return [Text(text, (Value(cost, "ns"),))]  # type: ignore[arg-type]
+
+
+def _loading(run: Run) -> list[Block]:
+    """Whether spans of the input pipeline fit each other and the traces."""
+    table = loader_clock(run)
+    checked, wrong = (Value(int(table[name].sum()), "count") for name in ("checked", "violations"))
+    if wrong.value:
+        text = (
+            "{} of {} times of the input pipeline do not fit: something seems to have happened before its cause. "
+            "Do not compare times of these clocks."
+        )
+        rows = table.filter(pl.col("violations") > 0)
+        return [
+            Text(text, (wrong, checked)),
+            *excerpt("", loader_clock, rows, _FIT, limit=RANKS_SHOWN, name="loader_clock"),
+        ]
+    blocks: list[Block] = [
+        Text("Times of the input pipeline fit: of {} checked, none is before its cause.", (checked,))
+    ]
+    traces = table.filter(pl.col("loader").is_null())
+    if traces.height:
+        off = Value(int(traces.select(pl.max_horizontal(-pl.col("low"), "high").max()).item()), "ns")
+        blocks.append(Text("On the clock of the trace they are off by at most {}, measured.", (off,)))
+    return blocks
+
+
+_FIT = {
+    "rank": "rank", "clock": "clock", "checked": "checked", "violations": "do not fit", "low": "to add: at least",
+    "high": "at most", "offset": "offset", "error": "±",
+}  # fmt: skip
 
 
 def _tracing(run: Run) -> list[Block]:

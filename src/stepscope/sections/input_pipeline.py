@@ -3,6 +3,7 @@
 import polars as pl
 
 from stepscope.analyses.loader_batches import loader_batches
+from stepscope.analyses.loader_lines import loader_lines
 from stepscope.analyses.loader_stages import RECORD_LOADING, loader_stages
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.analyses.loader_workers import loader_workers
@@ -17,6 +18,7 @@ __all__ = ["SECTION"]
 _STAGES = 12
 _WORKERS = 16
 _CALLS = 10
+_LINES = 8
 _REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
 _STAGE = {
     "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
@@ -29,6 +31,10 @@ _WORKER = {
 _CALL = {
     "rank": "rank", "loader": "loader", "stage": "stage", "name": "name", "count": "count", "mean": "mean", "own":
     "own time", "share": "share of fetch",
+}  # fmt: skip
+_LINE = {
+    "rank": "rank", "loader": "loader", "file": "file", "line": "line", "text": "source", "samples": "samples", "share":
+    "share of fetch",
 }  # fmt: skip
 
 
@@ -45,6 +51,10 @@ def build(run: Run) -> list[Block]:
     if calls is not None:
         title, headings = "What the samples are made of", _told(calls, _CALL)
         blocks += excerpt(title, loader_transforms, calls, headings, limit=_CALLS, name="loader_transforms")
+    lines = _optional(loader_lines, run)
+    if lines is not None:
+        title = "Lines that workers are at"
+        blocks += excerpt(title, loader_lines, lines, _told(lines, _LINE), limit=_LINES, name="loader_lines")
     workers = _optional(loader_workers, run)
     if workers is not None:
         headings = _told(workers, _WORKER)

@@ -1,10 +1,11 @@
 """What limits the run, one step as a bar, which steps the means are over, and what was checked if nothing was found."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 import polars as pl
 
+from stepscope.analyses._overrides import asked_overrides, overrides_of
 from stepscope.analyses._work import DEVICE_WORK
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.analyses.steps import steps
@@ -37,12 +38,32 @@ _WINDOW = r"^trace of window "
 
 
 def build(run: Run) -> list[Block]:
-    blocks: list[Block] = [diagnose(run).verdict, *_losses(run), *_damaged(run)]
+    blocks: list[Block] = [diagnose(run).verdict, *_overridden(run), *_losses(run), *_damaged(run)]
     try:
         steady = steady_steps(run)
     except MissingData:
         return blocks  # the verdict says why nothing is known
     return [*blocks, *_bar(steady), *_used(steps(run), steady), *_nothing(diagnose(run))]
+
+
+def _overridden(run: Run) -> list[Block]:
+    """That this is a trial: which settings were not the script's own, and which it could not be given."""
+    told = []
+    for one in overrides_of(run):
+        where = f"the loader of {one.place}" if one.place else "a loader"
+        if one.refused is not None:
+            told.append(f"Not set from outside: {_settings(one.wanted)}, for {where}: {one.refused}.")
+        elif one.changed:
+            changed = {name: f"{new} (its own: {old})" for name, (old, new) in one.changed.items()}
+            told.append(f"A trial, not the script as it is: {where} was given {_settings(changed)}.")
+    asked = asked_overrides(run)
+    if asked and not overrides_of(run):
+        told.append(f"Not set from outside: {_settings(asked)}: no DataLoader of torch was iterated for training.")
+    return [Text(literal(text, 400)) for text in dict.fromkeys(told)]
+
+
+def _settings(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _losses(run: Run) -> list[Block]:

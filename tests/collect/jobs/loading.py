@@ -39,6 +39,17 @@ class Rows(Dataset[torch.Tensor]):
         return torch.tensor([float(index), *noise])
 
 
+class Inline(Rows):
+    """A slow loop between quick lines."""
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        sample = super().__getitem__(index)
+        end = time.thread_time() + 0.03
+        while time.thread_time() < end:  # the slow line
+            pass
+        return sample + 1
+
+
 class Others(Rows):
     """The same under another name."""
 
@@ -85,7 +96,8 @@ class Pictures(Rows):
         self.transform = Chain([Decoded(), Scaled(), shifted])
 
     def __getitem__(self, index: int) -> torch.Tensor:
-        return self.transform(super().__getitem__(index))
+        with torch.profiler.record_function("augment"):
+            return self.transform(super().__getitem__(index))
 
 
 def shifted(sample: torch.Tensor) -> torch.Tensor:
@@ -174,6 +186,8 @@ WAYS = {
     "lasting": lambda: two_epochs(Rows(), **LASTING, shuffle=True),
     "spawn": lambda: two_epochs(Rows(), **LASTING, multiprocessing_context="spawn"),
     "forkserver": lambda: two_epochs(Rows(), **LASTING, multiprocessing_context="forkserver"),
+    "inline": lambda: two_epochs(Inline(), num_workers=2),
+    "inline-spawn": lambda: two_epochs(Inline(), **LASTING, multiprocessing_context="spawn"),
     "iterable": lambda: two_epochs(Stream(), num_workers=2),
     "batched": lambda: two_epochs(Batches(), num_workers=2),
     "nested": lambda: two_epochs(Subset(ConcatDataset([Rows(), Others()]), range(20, 28)), num_workers=2),

@@ -2,10 +2,14 @@
 
 A transform is an object that the data set holds, or that one of those holds in a list called `transforms`; its class
 gets another `__call__` for the time of the fetch, so that the object stays what it is. A function that a data set or
-such a list holds is replaced there. Everything is put back when the fetch is over.
+such a list holds is replaced there. Everything is put back when the fetch is over. In the process that trains, modules
+of torch are left alone: the model may have the same classes, whose calls would be timed, and torch.compile looks at
+them.
 
 Images are decoded lazily: Pillow reads the pixels when they are first asked for, which is in some transform. So the
 decoders are timed by themselves, and the time is theirs, not the transform's.
+
+The stretches that the user's code names itself, with torch.profiler.record_function, are timed likewise.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import types
 from _thread import get_ident
 
 from .. import facts
-from .spans import DECODE, READ, TRANSFORM
+from .spans import DECODE, LABEL, READ, TRANSFORM
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -45,6 +49,10 @@ LEAVES = (
 SHORT_NS = 20_000
 """Calls of a decoder that take less are left out: Pillow asks for the pixels again and again once they are there."""
 
+LABELS_LIMIT = 256
+"""Labels told apart in a process: one with the number of the sample in it would fill the disk."""
+
+_OWN_LABELS = "enumerate(DataLoader)"  # of torch: a loader inside a data set
 _MOST = 64  # classes and functions: a data set that holds more calls than this holds no transforms
 _DEEP = 4  # lists in lists
 _now = time.monotonic_ns
@@ -56,11 +64,12 @@ _HOLDERS: Any = (dict, list)
 class Calls:
     """The calls that are timed in a fetch from these data sets. `swap` begins, `restore` ends."""
 
-    __slots__ = ("_held", "_lane", "_thread")
+    __slots__ = ("_held", "_lane", "_open", "_thread")
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self._held: list[tuple[Any, str | int, Any]] = []
+        self._open: list[tuple[Any, int, int, int]] = []  # labels that were entered: object, name, start, CPU time
         self._thread = 0
 
     def swap(self, datasets: list[Any]) -> None:
@@ -71,14 +80,15 @@ class Calls:
         try:
             for dataset in datasets:
                 new += self._of(dataset, seen)
-            new += self._leaves()
+            new = [*new[:_MOST], *self._leaves(), *self._labels()]
         except Exception:
             new.clear()  # a data set whose attributes raise: its samples are timed as a whole
-        for owner, name, hook in new[:_MOST]:
+        for owner, name, hook in new:
             self._replace(owner, name, hook)
 
     def restore(self) -> None:
         """Put everything back, the last first. Never raises."""
+        self._open.clear()
         while self._held:
             owner, name, before = self._held.pop()
             try:
@@ -116,7 +126,7 @@ class Calls:
             return
         kind = type(value)
         function = _method(kind, "__call__")
-        if function is not None and id(kind) not in seen:
+        if function is not None and id(kind) not in seen and (self._lane.times_modules or not _is_module(kind)):
             seen.add(id(kind))
             body = _method(kind, "forward") or function
             yield kind, "__call__", self._timed(function, TRANSFORM, self._name(kind, body))
@@ -141,6 +151,39 @@ class Calls:
                     words = ".".join(filter(None, (module, kind, name)))
                     number = self._lane.name(function, words, facts.function_place(function))
                 yield owner, name, self._timed(function, stage, number)
+
+    def _labels(self) -> Iterator[tuple[Any, str, Any]]:
+        """`with record_function("…"):` around something."""
+        kind = getattr(sys.modules.get("torch.autograd.profiler"), "record_function", None)
+        enter, leave = (kind and _method(kind, name) for name in ("__enter__", "__exit__"))
+        if enter is None or leave is None:
+            return
+
+        def __enter__(label: Any) -> Any:
+            entered = enter(label)
+            if get_ident() == self._thread:
+                self._enter(label, sys._getframe(1))
+            return entered
+
+        def __exit__(label: Any, *failure: Any) -> Any:
+            if get_ident() == self._thread and self._open and self._open[-1][0] is label:
+                _, name, start, cpu = self._open.pop()
+                self._lane.called(LABEL, start, cpu, name, 0)
+            return leave(label, *failure)
+
+        yield kind, "__enter__", __enter__
+        yield kind, "__exit__", __exit__
+
+    def _enter(self, label: Any, caller: types.FrameType) -> None:
+        """The user's code has entered a label, at the line where `caller` is. Never raises."""
+        try:
+            words, spans = str(label.name), self._lane.spans
+            if words.startswith(_OWN_LABELS):
+                return
+            name = spans.label(words, (caller.f_code.co_filename, caller.f_lineno), LABELS_LIMIT)
+            self._open.append((label, name, _now(), _cpu()))
+        except Exception:
+            return
 
     def _name(self, thing: Any, body: Any) -> int:
         known = self._lane.names.get(id(thing))
@@ -186,6 +229,11 @@ def _method(kind: type, name: str) -> Any:
             found = vars(owner)[name]
             return found if isinstance(found, types.FunctionType) else None
     return None
+
+
+def _is_module(kind: type) -> bool:
+    module = getattr(sys.modules.get("torch.nn"), "Module", None)
+    return module is not None and issubclass(kind, module)
 
 
 def _put(owner: Any, name: str | int, value: Any) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-__all__ = ["fetch_hook", "without_our_frames"]
+__all__ = ["FETCH_CODE", "fetch_hook", "without_our_frames"]
 
 FAILED = 1  # flag: the fetch raised, or the iterable ended in it
 _MOST_DATASETS = 16  # one in another
@@ -65,6 +65,10 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     fetch.__name__, fetch.__qualname__, fetch.__doc__ = "fetch", original.__qualname__, original.__doc__
     fetch.__module__, fetch.__wrapped__ = original.__module__, original  # type: ignore[attr-defined]
     return fetch
+
+
+FETCH_CODE = fetch_hook(lambda fetcher, index: None).__code__
+"""The code of every fetch: what it calls makes a batch."""
 
 
 def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["install"]
 
 
-def install(module: Any, run_dir: str, identify: Callable[[Any], int | None], all_batches: bool) -> None:
+def install(
+    module: Any, run_dir: str, identify: Callable[[Any], int | None], all_batches: bool, lines_hz: float
+) -> None:
     """Hook `module`, torch.utils.data.dataloader. Raises AttributeError for one of a build we do not know."""
-    loading = Loading(run_dir, identify, math.inf if all_batches else SHARE)
+    if lines_hz:
+        from . import lines  # noqa: F401  # once, and not in every worker that is forked
+    loading = Loading(run_dir, identify, math.inf if all_batches else SHARE, lines_hz)
     os.register_at_fork(after_in_child=loading.forked)
     utils, multiple, single = module._utils, module._MultiProcessingDataLoaderIter, module._SingleProcessDataLoaderIter
     replaced = [(multiple, name, hook) for name, hook in multiple_hooks(multiple, loading).items()]

@@ -39,8 +39,11 @@ class Lane:
     """One iterator in one process: which batch it is at, and what of it is recorded.
 
     `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did,
-    0 unless recorded; `stood_for` is the weight it had.
+    0 unless recorded; `stood_for` is the weight it had. `times_modules`: may classes of torch's modules be changed for
+    the time of a fetch?
     """
+
+    times_modules = False
 
     __slots__ = (
         "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "count", "detail_due", "detail_last", "due",
@@ -66,8 +69,8 @@ class Lane:
         return self.live
 
     def fetching(self) -> bool:
-        """The fetch of the batch begins; is it recorded?"""
-        return self.live
+        """The fetch of a batch begins; is it recorded?"""
+        return self.enter(self.batch + 1)
 
     def weight(self) -> int:
         """How many batches this recorded one stands for."""

@@ -10,9 +10,11 @@ from .spans import open_spans
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
     from typing import Any
 
     from .lane import Lane
+    from .lines import WorkerSampler
     from .spans import SpanFile
 
 __all__ = ["Loading"]
@@ -24,11 +26,12 @@ ITERATORS_LIMIT = 1024
 class Loading:
     """What this process records of its loaders. `identify(loader)` gives the number in facts.jsonl, or None.
 
-    `share` of a batch's CPU time may go into its spans, and again into those of its samples.
+    `share` of a batch's CPU time may go into its spans, and again into those of its samples. `lines_hz`: how often a
+    second a worker's line is looked at.
     """
 
-    def __init__(self, run_dir: str, identify: Callable[[Any], int | None], share: float) -> None:
-        self._run_dir, self._identify, self._share = run_dir, identify, share
+    def __init__(self, run_dir: str, identify: Callable[[Any], int | None], share: float, lines_hz: float = 0) -> None:
+        self._run_dir, self._identify, self._share, self._lines_hz = run_dir, identify, share, lines_hz
         self._spans: SpanFile | None = None
         self._made = 0
         self._off = False
@@ -53,6 +56,18 @@ class Loading:
             return None
         self._made += 1
         return None if spans is None else kind(spans, self._made)
+
+    def sample_lines(self, lane: Lane, within: CodeType) -> WorkerSampler | None:
+        """Sample the lines of this worker, in what `within` calls; None: not asked for. Never raises."""
+        if not self._lines_hz:
+            return None
+        try:
+            from .lines import start
+
+            return start(lane, self._run_dir, self._lines_hz, within)
+        except Exception as error:
+            leave_note(self._run_dir, f"lines of the loading in process {os.getpid()}", error)
+            return None
 
     def made(self, lane: Lane, iterator: Any, loader: Any) -> None:
         """Tell the side table of an iterator: its loader, its workers and the seed that they have in common."""

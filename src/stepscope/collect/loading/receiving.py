@@ -26,27 +26,29 @@ __all__ = ["multiple_hooks", "pin_hook", "single_hook"]
 BATCH_COST = 3.0
 """Time of all spans of a batch in the main process, in times of what is measured: writing one of them."""
 
-_SMOOTH = 8  # batches: a burst of ready ones is no pace
+_SMOOTH = 4  # recorded batches: a burst of ready ones is no pace
 _UNKNOWN_NS = 1_000_000_000  # until the second batch is asked for
 _now = time.monotonic_ns
 
 
 class Receiver(Lane):
     """The main side of an iterator with workers. `arrived`: when the bytes at hand came, 0 for none; `got`: the batch
-    that came last; `previous`: when the one before was asked for; `pace`: time from one to the next, smoothed."""
+    that came last; `previous`: when the one that was recorded last was asked for; `pace`: time from one batch to the
+    next, smoothed; `pins`: another thread takes them out of the queue."""
 
-    __slots__ = ("arrived", "arrived_cpu", "got", "pace", "previous")
+    __slots__ = ("arrived", "arrived_cpu", "got", "pace", "pins", "previous")
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         super().__init__(spans, iterator)
         self.arrived = self.arrived_cpu = self.pace = self.previous = 0
         self.got = -1
+        self.pins = False
         self.live = True  # the first indices are sent before the first batch is asked for
 
     def asked(self, now: int) -> None:
-        """The training process asks for a batch."""
+        """The training process asks for a batch that is recorded."""
         if self.previous:
-            interval = now - self.previous
+            interval = (now - self.previous) // max(1, self.seen - 1 - self.last)
             self.pace += (interval - self.pace) // (_SMOOTH if self.pace else 1)
         self.previous = now
 
@@ -54,7 +56,8 @@ class Receiver(Lane):
         """`recv_bytes` of the queue's pipe, which is called once something is in it."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            self.arrived, self.arrived_cpu = _now(), cpu_ns()
+            if self.live or self.pins:
+                self.arrived, self.arrived_cpu = _now(), cpu_ns()
             return recv_bytes(*args, **kwargs)
 
         return timed
@@ -74,7 +77,7 @@ def single_hook(original: Method, loading: Loading) -> Method:
 
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         original(self, loader, *args, **kwargs)
-        lane = loading.lane(_Counting)
+        lane = loading.lane(Lane)
         if lane is not None:
             try:
                 loading.made(lane, self, loader)
@@ -83,15 +86,6 @@ def single_hook(original: Method, loading: Loading) -> Method:
                 loading.fail(error)
 
     return _like(original, __init__)
-
-
-class _Counting(Lane):
-    """A lane whose batches nobody numbers: they are counted as they are fetched."""
-
-    __slots__ = ()
-
-    def fetching(self) -> bool:
-        return self.enter(self.batch + 1)
 
 
 def multiple_hooks(iterator: Any, loading: Loading) -> dict[str, Method]:
@@ -114,6 +108,7 @@ def _init_hook(original: Method, loading: Loading) -> Method:
                 queue = self._worker_result_queue
                 queue._recv_bytes = lane.receiving(queue._recv_bytes)
                 queue._stepscope_lane = lane
+                lane.pins = self._pin_memory
                 loading.made(lane, self, loader)
             except Exception as error:
                 loading.fail(error)
@@ -136,15 +131,15 @@ def _next_data_hook(original: Method) -> Method:
 
     def _next_data(self: Any) -> Any:
         lane = self.__dict__.get("_stepscope_lane")
-        if lane is None:
-            return original(self)
-        begin = _now()
-        lane.asked(begin)
-        live = lane.enter(-1)
+        live, begin = lane is not None and lane.enter(-1), 0
+        if live:
+            begin = _now()
+            lane.asked(begin)
         try:
             data = original(self)
         except BaseException as error:
-            lane.live = False
+            if lane is not None:
+                lane.live = False
             without_our_frames(error)
             raise
         if live:
@@ -162,9 +157,9 @@ def _get_hook(original: Method) -> Method:
     def _try_get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
         lane = self.__dict__.get("_stepscope_lane")
-        if lane is not None and result[0]:
+        if lane is not None and lane.live and result[0]:
             lane.got = result[1][0]
-            if lane.live and not self._pin_memory:
+            if not lane.pins:
                 lane.received(lane.got, lane.weight())
         return result
 
@@ -174,13 +169,15 @@ def _get_hook(original: Method) -> Method:
 def _put_index_hook(original: Method) -> Method:
     def _try_put_index(self: Any) -> None:
         lane = self.__dict__.get("_stepscope_lane")
-        begin, batch = _now(), self._send_idx
+        live, begin, batch = lane is not None and lane.live, 0, 0
+        if live:
+            begin, batch = _now(), self._send_idx
         try:
             original(self)
         except BaseException as error:
             without_our_frames(error)
             raise
-        if lane is not None and lane.live and self._send_idx != batch:
+        if live and self._send_idx != batch:
             weight = max(1, lane.weight())
             lane.spans.write(SEND_INDEX, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, weight)
 

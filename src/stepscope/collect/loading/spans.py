@@ -16,22 +16,22 @@ import time
 from _thread import allocate_lock
 
 from ..mapped import reserves
-from ..recorder import HEADER_SIZE, append_line, both_clocks
+from ..recorder import HEADER_SIZE, append_line, both_clocks, clock_reading
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "COLLATE", "DECODE", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LIMIT", "MAGIC", "PIN", "PUT", "READ",
-    "RECEIVE", "RECORD", "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SHARE", "TRANSFORM", "WAIT", "SpanFile",
-    "open_spans",
+    "COLLATE", "DECODE", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LABEL", "LIMIT", "MAGIC", "OTHER_LABELS",
+    "PIN", "PUT", "READ", "RECEIVE", "RECORD", "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SHARE", "TRANSFORM",
+    "WAIT", "SpanFile", "open_spans",
 ]  # fmt: skip
 
 INDEX_WAIT, FETCH, SAMPLE, COLLATE, PUT = 1, 2, 3, 4, 5  # in the main thread of a worker
 SERIALIZE, SEND = 6, 7  # in its feeder thread
 SEND_INDEX, WAIT, RECEIVE, PIN = 8, 9, 10, 11  # in the main process
-TRANSFORM, DECODE, READ = 12, 13, 14  # in a sample
+TRANSFORM, DECODE, READ, LABEL = 12, 13, 14, 15  # in a sample
 
 FOLDER = "loading"
 MAGIC = b"STEPSCOPE-LOADS1"
@@ -39,14 +39,17 @@ MAGIC = b"STEPSCOPE-LOADS1"
 RECORD = struct.Struct("<qqqqiIIHHHBB")
 """start, wall, cpu, sample, batch, name, count, weight, iterator, epoch, flags, stage. The stage is never 0."""
 
-SHARE = 0.0025
-"""Part of a batch's CPU time that its spans may cost, and its samples again; hooks cost batches not recorded, too."""
+SHARE = 0.0015
+"""Part of a batch's CPU time that its spans may cost, and its samples again. Well below 1 %: costs are estimated."""
 
 FILES_LIMIT = 512
 """Files of a run: workers that do not persist are new ones in every epoch, and the first epochs tell enough."""
 
 LIMIT = 4 << 20
 """Bytes of a file: 80,000 spans. A file that fills up is written more and more rarely, so it does not end early."""
+
+OTHER_LABELS = "<other labels>"
+"""Stands for the labels beyond the number that are told apart."""
 
 _FIRST = 16 << 10  # bytes reserved at first, then twice as many each time: a worker of few batches takes little room
 _EIGHTHS = 8  # eighths of the limit: each is written to a fourth as often as the one before
@@ -63,7 +66,7 @@ def open_spans(run_dir: str, role: str, about: dict[str, Any], share: float = SH
     folder = os.path.join(run_dir, FOLDER)
     if not prepared(folder):
         raise OSError(errno.ENOTSUP, "the file system of the run does not promise room for a file")
-    if len(os.listdir(folder)) >= 2 * FILES_LIMIT:
+    if sum(name.endswith(".bin") for name in os.listdir(folder)) >= FILES_LIMIT:
         return None
     return SpanFile(os.path.join(folder, f"{role}-{os.getpid()}-{time.monotonic_ns()}"), {"kind": role, **about}, share)
 
@@ -107,7 +110,7 @@ class SpanFile:
         self.tell({**about, "pid": self._pid, "ppid": os.getppid(), "host": socket.gethostname()})
         self._descriptor = os.open(path + ".bin", _NEW_FILE, 0o644)
         try:
-            os.write(self._descriptor, _HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, *both_clocks()))
+            os.write(self._descriptor, _HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, *both_clocks()[:2]))
             self._grow()
         except BaseException:
             os.close(self._descriptor)
@@ -124,6 +127,13 @@ class SpanFile:
             number = self._names[key] = len(self._names) + 1
             self.tell({"kind": "name", "id": number, "name": name, "file": file, "line": line})
         return number
+
+    def label(self, name: str, place: tuple[str, int], limit: int) -> int:
+        """As `name`, for words that a program may make up as it goes: beyond `limit` names all are one."""
+        number = self._names.get((name, place))
+        if number is None and len(self._names) >= limit:
+            return self.name("", OTHER_LABELS)
+        return number or self.name((name, place), name, *place)
 
     def write(
         self, stage: int, start: int, wall: int, cpu: int, batch: int, iterator: int, epoch: int,
@@ -172,6 +182,7 @@ class SpanFile:
         os.posix_fallocate(self._descriptor, self._capacity, more)
         self._space = mmap.mmap(self._descriptor, self._capacity + more)
         self._capacity += more
+        self.tell({"kind": "clock", **clock_reading()})
 
 
 _SIZE, _pack = RECORD.size, RECORD.pack_into

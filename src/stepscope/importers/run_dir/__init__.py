@@ -25,10 +25,10 @@ from stepscope.importers.run_dir.launcher import (
     check_format,
 )
 from stepscope.importers.run_dir.loading import note_strangers
-from stepscope.importers.run_dir.process import add_process, find_processes, has_steps
+from stepscope.importers.run_dir.process import add_process, add_recorded, find_processes, has_steps
 from stepscope.importers.run_dir.tables import step_damage
 
-__all__ = ["IMPORTER"]
+__all__ = ["IMPORTER", "read_recorded"]
 
 
 def sniff(path: AnyPath, head: bytes) -> bool:
@@ -69,6 +69,16 @@ def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
     elif not any(map(has_steps, processes)):
         add_no_steps(path, end, note, sink)
     return [Part(path=process.folder, read=partial(add_process, process)) for process in processes]
+
+
+def read_recorded(folder: AnyPath, sink: Sink) -> bool:
+    """Fill the tables of what a process recorded beside its traces; false: the folder is of no process of a run."""
+    if not sniff(folder.parent, b""):
+        return False
+    found = [process for process in find_processes(folder.parent, sink) if process.folder.name == folder.name]
+    for process in found:
+        add_recorded(process, sink)
+    return bool(found)
 
 
 IMPORTER = Importer(

@@ -129,6 +129,8 @@ def _measures(sample: Row, ranks: dict[str, int]) -> list[tuple[int | None, str,
     waits = sample.get("core_wait_ratio")
     if isinstance(waits, dict):
         found += [(rank, "core wait", waits.get(pid), "ratio") for pid, rank in ranks.items()]
+        others = [wait for pid, wait in waits.items() if pid not in ranks and isinstance(wait, int | float)]
+        found += [(None, "helper core wait", float(sum(others)), "cores")] if others else []
     devices = sample.get("gpus")
     for device in devices if isinstance(devices, list) else []:
         if isinstance(device, dict):

@@ -14,19 +14,20 @@ import polars as pl
 
 from stepscope.core.places import AnyPath
 from stepscope.core.trace import Sink
+from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.records import LOADING, read_records
-from stepscope.importers.run_dir.tables import observed, series
+from stepscope.importers.run_dir.tables import add_worker_stacks, observed, series
 
-__all__ = ["STAGES", "add_loading", "note_strangers"]
+__all__ = ["LOADING_FOLDER", "STAGES", "add_loading", "note_strangers"]
 
 STAGES = (
     None, "index wait", "fetch", "sample", "collate", "put", "serialize", "send", "send index", "wait", "receive",
-    "pin", "transform", "decode", "read",
+    "pin", "transform", "decode", "read", "label",
 )  # fmt: skip
 """The stage of a record by its number."""
 
-_FOLDER = "loading"
+LOADING_FOLDER = "loading"
 _FAILED = 1
 
 
@@ -42,12 +43,17 @@ class _Origin:
     iterator: int | None = None
 
 
-def add_loading(run: AnyPath, rank: int, pid: str, host: str | None, note: Note, sink: Sink) -> None:
-    """Add the spans of the process `pid` of `host`, and of its workers."""
-    for origin in _origins(run, pid, host, note):
+def add_loading(run: AnyPath, clock: Clock, host: str | None, note: Note, sink: Sink) -> None:
+    """Add the spans of the process of `clock`, on `host`, and of its workers, whose monotonic clock is the same."""
+    for origin in _origins(run, clock.pid, host, note):
         records = read_records(origin.path, LOADING, note)
         if records is not None:
-            _add(origin, records.rows, records.to_epoch, rank, note, sink)
+            _add(origin, records.rows, clock, note, sink)
+            source = "loader" if origin.worker is None else f"worker {origin.worker}"
+            clock.add(source, [row for row in origin.rows if row.get("kind") == "clock"], sink)
+        if origin.iterator is not None:
+            folder, whose = origin.path.with_suffix(".lines"), str(origin.about.get("pid"))
+            add_worker_stacks(folder, clock, whose, origin.worker, origin.loaders[0], note, sink)
 
 
 def note_strangers(run: AnyPath, pids: Collection[str], note: Note) -> None:
@@ -78,10 +84,10 @@ def _origins(run: AnyPath, pid: str, host: str | None, note: Note) -> Iterator[_
 
 
 def _files(run: AnyPath, role: str) -> list[AnyPath]:
-    return sorted(run.glob(f"{_FOLDER}/{role}-*.jsonl"), key=lambda path: path.name)
+    return sorted(run.glob(f"{LOADING_FOLDER}/{role}-*.jsonl"), key=lambda path: path.name)
 
 
-def _add(origin: _Origin, rows: npt.NDArray[np.void], to_epoch: int, rank: int, note: Note, sink: Sink) -> None:
+def _add(origin: _Origin, rows: npt.NDArray[np.void], clock: Clock, note: Note, sink: Sink) -> None:
     sound = (rows["start"] > 0) & (rows["wall"] >= 0) & (rows["stage"] < len(STAGES)) & (rows["weight"] > 0)
     note("span of loading of a kind that this version does not know, or damaged: left out", int((~sound).sum()))
     rows = rows[sound]
@@ -89,11 +95,11 @@ def _add(origin: _Origin, rows: npt.NDArray[np.void], to_epoch: int, rank: int, 
     known = [names.get(name, {}) for name in rows["name"].tolist()]
     iterators = rows["iterator"].tolist()
     own = [origin.iterator if not at else None for at in iterators] if origin.iterator is not None else iterators
-    start = rows["start"] + to_epoch
+    start = rows["start"] + clock.to_epoch
     sink.add(
         "loader_spans",
         {
-            "rank": [rank] * len(rows),
+            "rank": [clock.rank] * len(rows),
             "pid": [str(origin.about.get("pid"))] * len(rows),
             "worker": [origin.worker] * len(rows),
             "loader": [origin.loaders.get(at) for at in iterators],

@@ -7,11 +7,12 @@ from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath, is_folder
 from stepscope.core.trace import Sink
 from stepscope.importers import append
+from stepscope.importers.run_dir.clocks import clock_of
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
-from stepscope.importers.run_dir.loading import add_loading
+from stepscope.importers.run_dir.loading import LOADING_FOLDER, add_loading
 from stepscope.importers.run_dir.tables import add_stacks, add_steps
 
-__all__ = ["Process", "add_process", "find_processes", "has_steps"]
+__all__ = ["Process", "add_process", "add_recorded", "find_processes", "has_steps"]
 
 _FOLDER = re.compile(r"rank-(\d+)\.pid-(\d+)(?:\.\d+)?")
 _LARGEST_RANK = 2**31 - 1
@@ -51,11 +52,23 @@ def find_processes(path: AnyPath, sink: Sink) -> list[Process]:
 
 def has_steps(process: Process) -> bool:
     """Whether a step of the process was recorded whole."""
-    return add_steps(process.folder, process.rank, process.pid, lambda reason, count: None, Sink()) > 0
+    return add_steps(process.folder, process.rank, process.pid, (), lambda reason, count: None, Sink()) > 0
 
 
 def add_process(process: Process, sink: Sink) -> None:
     """Add all tables of a process."""
+
+    def note(reason: str, count: int) -> None:
+        sink.skip(str(process.folder), reason, count)
+
+    torch, windows = add_recorded(process, sink)
+    described = _add_traces(process, windows, note, sink)
+    if not described:
+        _add_devices(process, torch, sink)
+
+
+def add_recorded(process: Process, sink: Sink) -> tuple[Row, list[Row]]:
+    """Add what was recorded of a process beside traces; returns the facts of torch, and the traced windows."""
 
     def note(reason: str, count: int) -> None:
         sink.skip(str(process.folder), reason, count)
@@ -66,12 +79,12 @@ def add_process(process: Process, sink: Sink) -> None:
     _add_loaders(process, facts, sink)
     _add_optimizers(process, facts, sink)
     _add_meta(process, facts, sink)
-    add_steps(process.folder, process.rank, process.pid, note, sink)
+    windows = read_lines(process.folder / "windows.jsonl", note)
+    add_steps(process.folder, process.rank, process.pid, windows, note, sink)
     add_stacks(process.folder, process.rank, process.pid, note, sink)
-    add_loading(process.folder.parent, process.rank, process.pid, word(process.about.get("host")), note, sink)
-    described = _add_windows(process, note, sink)
-    if not described:
-        _add_devices(process, last.get("torch", {}), sink)
+    _add_windows(process, windows, sink)
+    _add_clocked(process, windows, note, sink)
+    return last.get("torch", {}), windows
 
 
 def _identify(folder: AnyPath, sink: Sink) -> Process | None:
@@ -129,13 +142,14 @@ def _add_loaders(process: Process, facts: list[Row], sink: Sink) -> None:
             pid=process.pid,
             loader=identifier,
             train=identifier in training,
-            **{name: word(fact.get(name)) for name in ("dataset", "dataset_file", "collate", "collate_file")},
+            **{name: word(fact.get(name)) for name in _LOADER_WORDS},
             **{name: number(fact.get(name)) for name in _LOADER_NUMBERS},
             **{name: flag(fact.get(name)) for name in ("pin_memory", "persistent_workers")},
         )
 
 
-_LOADER_NUMBERS = ("dataset_line", "collate_line", "batch_size", "num_workers", "prefetch_factor")
+_LOADER_WORDS = ("dataset", "dataset_file", "collate", "collate_file", "made_file", "made_by")
+_LOADER_NUMBERS = ("dataset_line", "collate_line", "made_line", "batch_size", "num_workers", "prefetch_factor")
 
 
 def _add_optimizers(process: Process, facts: list[Row], sink: Sink) -> None:
@@ -183,10 +197,8 @@ def _add_meta(process: Process, facts: list[Row], sink: Sink) -> None:
         sink.row("meta", source=str(process.folder), key=key, value=text(value))
 
 
-def _add_windows(process: Process, note: Note, sink: Sink) -> bool:
-    """Add the traced windows and their traces; true if a trace described the devices."""
-    described = False
-    for window in read_lines(process.folder / "windows.jsonl", note):
+def _add_windows(process: Process, windows: list[Row], sink: Sink) -> None:
+    for window in windows:
         costs = [number(window.get(name)) for name in ("start_cost_ns", "stop_cost_ns", "export_cost_ns")]
         trace = word(window.get("trace"))
         sink.row(
@@ -199,6 +211,27 @@ def _add_windows(process: Process, note: Note, sink: Sink) -> bool:
             trace=trace and str(process.folder / trace),
             cost=sum(cost for cost in costs if cost is not None) if any(cost is not None for cost in costs) else None,
         )
+
+
+def _add_clocked(process: Process, windows: list[Row], note: Note, sink: Sink) -> None:
+    """Add the readings of clocks, and the spans of loading, which several processes wrote on one clock."""
+    clock, run = clock_of(process.folder, process.rank, process.pid, process.about), process.folder.parent
+    if clock is None:
+        left = is_folder(run / LOADING_FOLDER)
+        note("no reading of the clocks in steps.bin and process.json: spans of loading left out", int(left))
+        return
+    clock.add("start", [process.about.get("clock")], sink)
+    for window in windows:
+        read = window.get("clocks")
+        clock.add(f"window {number(window.get('window'))}", read if isinstance(read, list) else [], sink)
+    add_loading(run, clock, word(process.about.get("host")), note, sink)
+
+
+def _add_traces(process: Process, windows: list[Row], note: Note, sink: Sink) -> bool:
+    """Add the traces of the windows; true if one described the devices."""
+    described = False
+    for window in windows:
+        trace = word(window.get("trace"))
         if trace:
             before = len(sink.parts.get("devices", ()))
             leave = {"processes", "devices"} if described else {"processes"}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from stepscope.core.places import AnyPath
 from stepscope.importers.run_dir.json_files import Note
 
-__all__ = ["DEVICE_STEP", "LINE", "LOADING", "STEP", "Kind", "Records", "read_records"]
+__all__ = ["DEVICE_STEP", "LINE", "LOADING", "STEP", "Kind", "Records", "read_clocks", "read_records"]
 
 _HEADER = struct.Struct("<16sIIqqq")  # magic, header size, record size, two clocks, number of records
 
@@ -75,6 +75,19 @@ class Records:
 
     rows: npt.NDArray[np.void]
     to_epoch: int
+
+
+def read_clocks(path: AnyPath) -> tuple[int, int] | None:
+    """Wall clock and monotonic clock in the header of a file of records; None where there is none."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER.size)
+    except OSError:
+        return None  # who reads the records says so
+    if len(header) < _HEADER.size or not header.startswith(b"STEPSCOPE-"):
+        return None
+    epoch, monotonic = _HEADER.unpack(header)[3:5]
+    return epoch, monotonic
 
 
 def read_records(path: AnyPath, kind: Kind, note: Note) -> Records | None:

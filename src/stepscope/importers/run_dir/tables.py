@@ -8,13 +8,15 @@ import polars as pl
 
 from stepscope.core.places import AnyPath, is_file
 from stepscope.core.trace import Sink
+from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.records import DEVICE_STEP, LINE, STEP, Records, read_records
 
-__all__ = ["add_stacks", "add_steps", "observed", "series", "step_damage"]
+__all__ = ["add_stacks", "add_steps", "add_worker_stacks", "observed", "series", "step_damage"]
 
+_TRACED = 1
 TAGS = (
-    (1, "traced"),
+    (_TRACED, "traced"),
     (2, "tracing"),
     (4, "evaluation"),
     (8, "epoch-start"),
@@ -30,8 +32,8 @@ _COLLECTOR = 1
 _PARTS = ("forward", "backward", "optimizer")
 
 
-def add_steps(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> int:
-    """Add the steps of a process; return how many there are."""
+def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note: Note, sink: Sink) -> int:
+    """Add the steps of a process, whose traced windows are given; return how many there are."""
     records = read_records(folder / "steps.bin", STEP, note)
     if records is None:
         return 0
@@ -43,7 +45,7 @@ def add_steps(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> i
         sound &= rows[part] >= 0
     note("step whose parts do not add up: left out", int(len(rows) - sound.sum()))
     rows, other = rows[sound], other[sound]
-    flags = rows["flags"]
+    flags = rows["flags"] | np.where(_in_traces(rows["step"], windows), _TRACED, 0)
     columns: dict[str, Sequence[object] | pl.Series] = {
         "rank": [rank] * len(rows),
         "pid": [pid] * len(rows),
@@ -65,6 +67,16 @@ def add_steps(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> i
     return len(rows)
 
 
+def _in_traces(steps: npt.NDArray[np.int64], windows: Sequence[Row]) -> npt.NDArray[np.bool_]:
+    """The steps of which there is a trace: a step that was looked at became one after it was written down."""
+    found = np.zeros(len(steps), dtype=np.bool_)
+    for window in windows:
+        first, last = number(window.get("first_step")), number(window.get("last_step"))
+        if word(window.get("trace")) and first is not None and last is not None:
+            found |= (steps >= first) & (steps <= last)
+    return found
+
+
 def step_damage(folder: AnyPath) -> str:
     """Why the steps of a process cannot be read, or not all of them; nothing if they can."""
     reasons: list[str] = []
@@ -79,24 +91,45 @@ def add_stacks(folder: AnyPath, rank: int, pid: str, note: Note, sink: Sink) -> 
     records = read_records(folder / "lines.bin", LINE, note)
     if records is None or not len(records.rows):
         return
-    frames = _frames(folder, note)
     rows = records.rows
-    known = [frames.get(stack) for stack in rows["stack"].tolist()]
-    note("sample whose frames were not written: kept without its line", known.count(None))
-    found = [frame or _NO_FRAME for frame in known]
     sink.add(
         "stacks",
         {
             "rank": [rank] * len(rows),
             "pid": [pid] * len(rows),
-            "time": series(rows["time"] + records.to_epoch),
             "step": series(rows["step"]),
             "phase": [PHASES[phase] if phase < len(PHASES) else "other" for phase in rows["phase"].tolist()],
-            "weight": series(rows["weight"]),
             "collector": [bool(flags & _COLLECTOR) for flags in rows["flags"].tolist()],
-            **{name: [frame[name] for frame in found] for name in _NO_FRAME},
+            **_samples(folder, records.rows, records.to_epoch, note),
         },
     )
+
+
+def add_worker_stacks(
+    folder: AnyPath, clock: Clock, pid: str, worker: int | None, loader: int | None, note: Note, sink: Sink
+) -> None:
+    """Add the samples of lines of a DataLoader worker, which the process of `clock` has started."""
+    records = read_records(folder / "lines.bin", LINE, note)
+    if records is None or not len(records.rows):
+        return
+    whose = {"rank": clock.rank, "pid": pid, "worker": worker, "loader": loader}
+    columns = {name: [value] * len(records.rows) for name, value in whose.items()}
+    sink.add("worker_stacks", {**columns, **_samples(folder, records.rows, clock.to_epoch, note)})
+
+
+def _samples(
+    folder: AnyPath, rows: npt.NDArray[np.void], to_epoch: int, note: Note
+) -> dict[str, Sequence[object] | pl.Series]:
+    """Times, weights and frames of samples."""
+    frames = _frames(folder, note)
+    known = [frames.get(stack) for stack in rows["stack"].tolist()]
+    note("sample whose frames were not written: kept without its line", known.count(None))
+    found = [frame or _NO_FRAME for frame in known]
+    return {
+        "time": series(rows["time"] + to_epoch),
+        "weight": series(rows["weight"]),
+        **{name: [frame[name] for frame in found] for name in _NO_FRAME},
+    }
 
 
 _NO_FRAME: Row = dict.fromkeys(("file", "line", "function", "text", "expression", "call", "leaf", "frames", "texts"))

@@ -1,0 +1,27 @@
+"""One worker, whose samples take longer than the training step. `--fixed` has two."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from parts import Pictures, options, train
+
+
+class Smoothed(Pictures):
+    """Pictures that are smoothed one by one."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        picture, label = super().__getitem__(index)
+        for _ in range(24):
+            picture = nn.functional.avg_pool2d(picture, 3, stride=1, padding=1)
+        return picture, label
+
+
+def main() -> None:
+    chosen = options(__doc__)
+    workers = chosen.workers if chosen.workers is not None else 2 if chosen.fixed else 1
+    train(DataLoader(Smoothed(chosen.steps * 32), batch_size=32, num_workers=workers))
+
+
+if __name__ == "__main__":
+    main()

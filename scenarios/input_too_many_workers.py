@@ -1,0 +1,27 @@
+"""Twelve workers for samples that one can make in time: they take cores from training. `--fixed` has one."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from parts import Pictures, options, train
+
+
+class Smoothed(Pictures):
+    """Pictures that are smoothed one by one."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        picture, label = super().__getitem__(index)
+        for _ in range(8):
+            picture = nn.functional.avg_pool2d(picture, 3, stride=1, padding=1)
+        return picture, label
+
+
+def main() -> None:
+    chosen = options(__doc__)
+    workers = chosen.workers if chosen.workers is not None else 1 if chosen.fixed else 12
+    train(DataLoader(Smoothed(chosen.steps * 32), batch_size=32, num_workers=workers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Runs the job for one trial: starts it, ends it after enough steps, and reads what it recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscope.collect.trial import OUTPUT, Ending, run_until
+from stepscope.core.errors import BadInput
+from stepscope.observe.cores import effective_cores
+from stepscope.observe.pace import read_pace
+from stepscope.store import open_run
+from stepscope.tune.visit import Setting, Visit, visit_of, warm_up
+
+__all__ = ["Trials"]
+
+_LINE = 300  # characters of the job's last word
+
+
+class Trials:
+    """Each call is a trial of `command` with `steps` steps after its warm-up, recorded below `folder`."""
+
+    def __init__(self, command: Sequence[str], folder: str, steps: int) -> None:
+        self._command, self._folder, self._steps = command, folder, steps
+        self._made = 0
+
+    def __call__(self, setting: Setting, seconds: float) -> Visit:
+        self._made += 1
+        name = re.sub(r"[^A-Za-z0-9]+", "-", setting.text())
+        run_dir = os.path.join(self._folder, f"{self._made:02d}-{name}")
+        options = {"trace": None, "lines_hz": 0, "loader": "off", "overrides": dict(setting.values)}
+        enough = _Enough(run_dir, self._steps, seconds)
+        try:
+            end = run_until(self._command, run_dir, options, enough, asdict(effective_cores()))
+        except OSError as error:
+            raise BadInput(
+                run_dir, f"cannot be written: {error}", next_step="name another folder with --out"
+            ) from error
+        failed = self._failed(end, run_dir, seconds)
+        if failed is not None:
+            return Visit(times=np.empty(0), failed=failed, wall_s=end.wall_s)
+        return visit_of(open_run(Path(run_dir), use_cache=False), end.wall_s)
+
+    def _failed(self, end: Ending, run_dir: str, seconds: float) -> str | None:
+        if end.why_not is not None:
+            return end.why_not
+        if end.code:
+            how = f"ended with exit code {end.code}" if end.code > 0 else f"was ended by signal {-end.code}"
+            said = _last_line(os.path.join(run_dir, OUTPUT))
+            return f"the job {how}{f', its last line: {said}' if said else ''} (all of it: {run_dir}/{OUTPUT})"
+        if read_pace(run_dir) is None:
+            made = f"made no training step within {seconds:.0f} s" if end.cut else "ended without a training step"
+            return f"the job {made} (what it printed: {run_dir}/{OUTPUT})"
+        return None
+
+
+class _Enough:
+    """Whether a trial may end: it has its steps, its time is over, or it turns out that it tries nothing."""
+
+    def __init__(self, run_dir: str, steps: int, seconds: float) -> None:
+        self._run_dir, self._steps, self._until = run_dir, steps, time.monotonic() + seconds
+        self._needed = 0
+
+    def __call__(self) -> bool:
+        if time.monotonic() > self._until:
+            return True
+        pace = read_pace(self._run_dir)
+        if pace is None:
+            return False
+        if not self._needed:
+            facts = list(_facts(self._run_dir))
+            if any(fact.get("refused") for fact in facts):
+                return True
+            loaders = [fact for fact in facts if fact.get("kind") == "loader"]
+            warm = [warm_up(fact.get("num_workers") or 0, fact.get("prefetch_factor")) for fact in loaders]
+            self._needed = max(warm, default=warm_up(0, None)) + self._steps
+        return pace.step + 1 >= self._needed
+
+
+def _facts(run_dir: str) -> Iterator[dict[str, Any]]:
+    for path in Path(run_dir).glob("rank-*/facts.jsonl"):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # being written
+
+
+def _last_line(path: str) -> str:
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip()[-_LINE:] for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,148 @@
+"""`stepscope predict`: the training step with another input pipeline, from a run that was recorded as it is."""
+
+from __future__ import annotations
+
+import io
+import sys
+from math import inf
+from typing import TYPE_CHECKING
+
+import click
+
+from stepscope.cli._opening import Opening, open_for
+from stepscope.cli._output import check_output, format_for, write_text
+from stepscope.core.errors import BadInput
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from stepscope.core.run import Run
+
+__all__ = ["COMMAND"]
+
+_MODELS = ("loader",)
+_SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown"}
+_MOST = 64  # workers: no table is read further
+_EXAMPLES = """\b
+Examples:
+  stepscope predict loader stepscope-runs/train-20260401-120000
+  stepscope predict loader RUN --workers 1,2,4,8
+  stepscope predict loader RUN --faster RandomMask=10 --workers 2
+  stepscope predict loader RUN --without decode --without read
+  stepscope predict loader RUN --persistent --prefetch 4
+  stepscope predict loader RUN --calibrate RUN_WITH_4_WORKERS --format json
+"""
+
+
+@click.command("predict", epilog=_EXAMPLES, short_help="Predict the step with another input pipeline.")
+@click.argument("model", type=click.Choice(_MODELS))
+@click.argument("path", type=click.Path())
+@click.option(
+    "--workers", "numbers", metavar="NUMBERS", default="0:16", show_default=True,
+    help="Numbers of loader workers: 4, or 1,2,4, or 0:16.",
+)  # fmt: skip
+@click.option(
+    "--faster", metavar="NAME=K", multiple=True,
+    help="This class, function or stage takes a K-th of its own time; may be repeated.",
+)  # fmt: skip
+@click.option("--without", metavar="NAME", multiple=True, help="It takes no time at all, as with a cache.")
+@click.option("--prefetch", metavar="N", type=click.IntRange(min=1), help="Another prefetch_factor.")
+@click.option("--persistent", is_flag=True, help="Workers live on from epoch to epoch.")
+@click.option(
+    "--calibrate", "others", metavar="RUN", multiple=True, type=click.Path(),
+    help="The same program recorded with other workers: tells what busy cores cost; may be repeated.",
+)  # fmt: skip
+@click.option("--rank", metavar="N", type=click.IntRange(min=0), help="[default: the rank that waits longest]")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv", "markdown"]), help="[default: table]")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
+def COMMAND(
+    model: str,
+    path: str,
+    numbers: str,
+    faster: tuple[str, ...],
+    without: tuple[str, ...],
+    prefetch: int | None,
+    persistent: bool,
+    others: tuple[str, ...],
+    rank: int | None,
+    form: str | None,
+    output: str | None,
+) -> None:
+    """Predict the mean training step of PATH, recorded with `stepscope run --loader on`, after a change.
+
+    Names for --faster and --without are those of `stepscope show loader_transforms`, in full or their last part, and
+    sample, transform, decode, read, label, collate, fetch, serialize and step. Times are a step's; --format json has
+    them in whole nanoseconds.
+    """
+    form = format_for(form, output, _SUFFIXES, "table")
+    check_output(output)
+    workers = _numbers(numbers)
+    factors = (*map(_factor, faster), *((name, inf) for name in without))
+    from stepscope.predict.loader_model import Change
+    from stepscope.predict.loader_table import loader_table
+
+    change = Change(faster=factors, prefetch=prefetch, persistent=persistent)
+    frame = loader_table(_opened(path), workers, change, [_opened(other) for other in others], rank)
+    _write(frame, form, output)
+
+
+def _opened(path: str) -> Run:
+    from stepscope.analyses.loader_transforms import loader_transforms
+
+    return open_for(loader_transforms, [path], Opening(workers=None, dask=None, no_cache=False))
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers of `4`, `1,2,4` or `0:16`. Raises BadInput."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, colon, last = part.strip().partition(":")
+        ends = [first, last] if colon else [first, first]
+        if not all(end.isascii() and end.isdigit() for end in ends) or not int(ends[0]) <= int(ends[1]) <= _MOST:
+            raise BadInput(
+                "--workers", f"{text!r} is no number of workers from 0 to {_MOST}, list or range",
+                next_step="write --workers 4, --workers 1,2,4 or --workers 0:16",
+            )  # fmt: skip
+        found += range(int(ends[0]), int(ends[1]) + 1)
+    return list(dict.fromkeys(found))
+
+
+def _factor(text: str) -> tuple[str, float]:
+    name, _, factor = text.rpartition("=")
+    try:
+        value = float(factor)
+    except ValueError:
+        value = 0.0
+    if not name or not value > 0:
+        raise BadInput("--faster", f"{text!r} is not NAME=NUMBER", next_step="write --faster RandomMask=10")
+    return name, value
+
+
+def _write(frame: pl.DataFrame, form: str, output: str | None) -> None:
+    from stepscope.predict.loader_table import COLUMNS
+
+    if form == "json":
+        from stepscope.render.json import dumps, frame_document
+
+        write_text(dumps(frame_document("loader_prediction", COLUMNS, frame)), output)
+        return
+    from stepscope.render.frames import frame_csv, frame_table
+
+    if form == "csv":
+        write_text(frame_csv(frame, escape=output is None and sys.stdout.isatty()), output)
+        return
+    shown = frame.drop("basis") if frame["rank"].n_unique() > 1 else frame.drop("basis", "rank")
+    table = frame_table(COLUMNS, shown)
+    if form == "markdown":
+        from stepscope.render.markdown import table_markdown
+
+        write_text(table_markdown(table), output)
+    else:
+        from stepscope.render.tables import print_table
+        from stepscope.render.terminal import console_for
+
+        stream = sys.stdout if output in (None, "-") else io.StringIO()
+        print_table(console_for(stream), table)
+        if isinstance(stream, io.StringIO):
+            write_text(stream.getvalue(), output)
+    click.echo(f"basis: {frame['basis'][0]}", err=True)

@@ -1,0 +1,186 @@
+"""`stepscope tune`: run the job for short trials with other settings, and say which wins and what line to change."""
+
+import io
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stepscope.cli._folder import run_folder
+from stepscope.cli._output import check_output, format_for, write_text
+from stepscope.collect.launch import resolve
+from stepscope.core.errors import BadInput
+from stepscope.observe.cores import effective_cores
+from stepscope.render.format import counted, plain, quantity
+
+if TYPE_CHECKING:
+    from stepscope.tune.change import Change
+    from stepscope.tune.loader import Result
+    from stepscope.tune.race import Board
+    from stepscope.tune.visit import Setting, Visit
+
+__all__ = ["COMMAND"]
+
+_SUFFIXES = {".json": "json", ".md": "markdown", ".markdown": "markdown"}
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_EXAMPLES = """\b
+Examples:
+  stepscope tune loader -- python train.py --epochs 3
+  stepscope tune loader --budget 15m -- torchrun --nproc-per-node 2 train.py
+  stepscope tune loader --steps 200 --format json -o loader.json -- python train.py
+"""
+
+
+@click.group("tune", epilog=_EXAMPLES, short_help="Try other settings in short trials, and say which wins.")
+def COMMAND() -> None:
+    """Run the job for short trials with other settings, measure, and say which wins and what line to change.
+
+    The script is not touched.
+    """
+
+
+@COMMAND.command(
+    "loader",
+    context_settings={"allow_interspersed_args": False},
+    epilog=_EXAMPLES,
+    short_help="Workers, prefetching, pinned memory of the DataLoader that trains.",
+)
+@click.option("--budget", metavar="TIME", default="5m", help="Time for all trials: 90s, 5m, 1h [default: 5m].")
+@click.option(
+    "--steps", metavar="N", type=click.IntRange(10), default=60,
+    help="Steps of a trial after its warm-up (20 steps, or twice the batches that workers keep ready) [default: 60].",
+)  # fmt: skip
+@click.option("--workers", metavar="N,…", help="Numbers of workers to try [default: what the cores make likely].")
+@click.option("--out", metavar="DIR", type=click.Path(), help="Record the trials here [default: ./stepscope-runs/…].")
+@click.option(
+    "--format", "form", type=click.Choice(("text", "json", "markdown")), help="[default: text, or what FILE ends in]"
+)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
+@click.argument("command", metavar="[--] COMMAND [ARGS]...", nargs=-1, type=click.UNPROCESSED)
+def _loader(
+    command: tuple[str, ...], budget: str, steps: int, workers: str | None, out: str | None, form: str | None,
+    output: str | None,
+) -> None:  # fmt: skip
+    """Find num_workers, prefetch_factor, persistent_workers and pin_memory of the DataLoader that trains.
+
+    COMMAND is started anew for each trial, and ended by SIGTERM after enough steps: what it writes (checkpoints, logs,
+    entries of a tracker) it writes in every trial, and a checkpoint that is being written then is lost. Give it another
+    place for them where that matters. Its output goes to a file in the folder of the trial.
+
+    Loaders whose iteration begins with gradients on get the settings; loaders for evaluation keep theirs. Trials take
+    turns, to and fro, and end once a difference is clear or the budget is spent. That nothing wins is an answer.
+    """
+    if not command:
+        raise BadInput("tune loader", "no command to run", next_step="stepscope tune loader -- python train.py")
+    form = format_for(form, output, _SUFFIXES, "text")
+    check_output(output)
+    seconds, numbers = _seconds(budget), _numbers(workers)
+    words = resolve(command)
+    if shutil.which(words[0], os.F_OK) is None:
+        raise BadInput(words[0], "command not found", next_step="stepscope tune loader -- python TRAIN.py")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, _terminated)
+    folder = run_folder(out, words, "tune-")
+    asked = _Asked(command=words, seconds=seconds, steps=steps, workers=numbers, folder=folder)
+    write_text(_tuned(asked, form), output)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    command: list[str]
+    seconds: float
+    steps: int
+    workers: tuple[int, ...]
+    folder: str
+
+
+def _tuned(asked: _Asked, form: str) -> str:
+    """Run the trials, remember what won, and give the text of the answer."""
+    from stepscope.cli._trials import Trials
+    from stepscope.tune.change import change_for
+    from stepscope.tune.kept import recall, remember
+    from stepscope.tune.loader import tune_loader
+
+    cores = effective_cores().effective
+    before = recall(asked.command, Path.cwd(), cores)
+    if before is not None:
+        said = (
+            f"{before.setting.text()} won on {before.day} for this command here, {quantity(before.times_as_fast, None)}"
+        )
+        _say(f"{said}× as fast; it is tried first")
+    result = tune_loader(
+        Trials(asked.command, asked.folder, asked.steps),
+        cores=cores,
+        seconds=asked.seconds,
+        clock=time.monotonic,
+        told=_tell,
+        hint=before.setting if before else None,
+        only=asked.workers,
+    )
+    remember(result, asked.command, Path.cwd(), cores)
+    change = change_for(result.winner, result.loader) if result.winner else None
+    return _text(result, change, asked, form)
+
+
+def _text(result: "Result", change: "Change | None", asked: _Asked, form: str) -> str:
+    if form == "json":
+        from stepscope.render.json import dumps
+        from stepscope.tune.document import document_of
+
+        return dumps(document_of(result, change, asked.command, asked.folder))
+    from stepscope.tune.page import page_of
+
+    page = page_of(result, change, asked.command, asked.folder)
+    if form == "markdown":
+        from stepscope.render.markdown import page_markdown
+
+        return page_markdown(page)
+    from stepscope.render.terminal import console_for, print_document
+
+    stream = io.StringIO()
+    print_document(console_for(stream), page)
+    return stream.getvalue()
+
+
+def _tell(setting: "Setting", visit: "Visit", board: "Board") -> None:
+    """One line for each trial."""
+    why = visit.refused or visit.failed
+    if why is not None:
+        _say(f"{setting.text()}: {'refused, ' if visit.refused else ''}{why}")
+        return
+    pace = quantity(float(visit.times.mean()), "ns") if len(visit.times) else "no steps"
+    ratio = board.ratio(setting)
+    against = f", {quantity(ratio.estimate, None)}× as fast as it is" if ratio else ""
+    _say(f"{setting.text()}: {pace} a step{against} ({counted(len(visit.times), 'step')}, {visit.wall_s:.0f} s)")
+
+
+def _say(words: str) -> None:
+    click.echo(f"stepscope: {plain(words, limit=1000)}", err=True)
+
+
+def _seconds(budget: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget.strip(), re.ASCII)
+    if not found or not float(found[1]):
+        raise BadInput("--budget", f"{budget!r} is no time", next_step="write --budget 90s, 5m or 1h")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _numbers(workers: str | None) -> tuple[int, ...]:
+    words = [word.strip() for word in workers.split(",")] if workers is not None else []
+    for word in words:
+        if not re.fullmatch(r"\d{1,3}", word, re.ASCII):
+            raise BadInput("--workers", f"{word!r} is no number of workers", next_step="write --workers 2,4,8")
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+def _terminated(number: int, frame: object) -> None:
+    """Leave as if by Ctrl-C, so that the trial under way is ended first."""
+    sys.exit(128 + number)

@@ -1,0 +1,225 @@
+"""What to simulate for a change of a recorded input pipeline, and the law that names its limit."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.core.errors import MissingData
+from stepscope.predict.loader_simulation import Case, simulate
+from stepscope.predict.pipeline import Pipeline
+
+__all__ = [
+    "REPLICAS",
+    "Change",
+    "Contention",
+    "Draw",
+    "LoaderModel",
+    "busy_cores",
+    "case_of",
+    "draw_replica",
+    "drawn",
+    "law",
+    "limit",
+    "names",
+    "times_of",
+]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is different. None and nothing: as it was recorded.
+
+    `faster` are pairs (name, factor): a stage (sample, transform, decode, read, label, collate, fetch: the whole
+    of it, serialize, step: what the training process does) or a class, function or label, in full or its last part,
+    whose own time is divided by the factor; infinity leaves it out. `persistent` keeps workers from epoch to epoch.
+    """
+
+    workers: int | None = None
+    prefetch: int | None = None
+    faster: tuple[tuple[str, float], ...] = ()
+    persistent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contention:
+    """By what part CPU times grow with each busy core more: a value and its range. `runs` it was calibrated with."""
+
+    value: float
+    low: float
+    high: float
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoaderModel:
+    """A pipeline whose simulation was fitted to it.
+
+    `off` is the part of the time off the CPU in a fetch that is no wait for a core; `crowding` scales the waits for a
+    core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants;
+    `miss` is the relative error of the simulated step.
+    """
+
+    pipeline: Pipeline
+    contention: Contention
+    off: float
+    crowding: float
+    step: float
+    miss: float
+
+
+BATCHES = 128  # of a simulation: in the second half what was made ahead is used up, for 16 workers too
+REPLICAS = 12
+UNEVEN = 1.2  # of the law: batches are taken in order, and one that is late holds up those behind it
+CROWDING = 1.5  # factor either way: how cores are divided with other numbers of threads; 1.0 to 1.9 were seen
+HANDING = 500_000  # ns: taking a batch from a worker, where none was recorded
+FEEDING = 1_000_000  # ns: handing over a small batch, where none was recorded; a large one is copied once more
+THREADED = 0.25  # the part by which a fetch without workers, which may use all cores, is expected to differ at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """What a replica is made of: batches (CPU time, wall time), contention, crowding, and two factors of what was not
+    recorded, 1 as assumed: `handing` of what is new with the first worker, `threaded` of fetches that move into or out
+    of workers.
+    """
+
+    batches: Floats
+    contention: float
+    crowding: float
+    handing: float = 1.0
+    threaded: float = 1.0
+
+
+def draw_replica(model: LoaderModel, replica: int) -> Draw:
+    """Each uncertain thing has its whole range spread evenly over the replicas, so that their median is right."""
+    contention, crowding, handing, threaded = (
+        (float(np.random.default_rng(seed).permutation(REPLICAS)[replica]) + 0.5) / REPLICAS for seed in range(4)
+    )
+    known = model.contention
+    return Draw(
+        batches=drawn(model.pipeline, replica),
+        contention=float(np.interp(contention, (0, 0.5, 1), (known.low, known.value, known.high))),
+        crowding=model.crowding * CROWDING ** (2 * crowding - 1),
+        handing=2 ** (2 * handing - 1),
+        threaded=1 + (2 * threaded - 1) * THREADED,
+    )
+
+
+def drawn(pipeline: Pipeline, seed: int) -> Floats:
+    """Recorded batches in runs of consecutive ones, drawn anew: (CPU time, wall time)."""
+    generator = np.random.default_rng(seed)
+    recorded = len(pipeline.fetch)
+    length = max(1, min(8, recorded // 4))
+    starts = generator.integers(0, recorded, -(-BATCHES // length))
+    places = (starts[:, None] + np.arange(length)).reshape(-1)[:BATCHES] % recorded
+    drawn: Floats = pipeline.fetch[places]
+    return drawn
+
+
+def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
+    """What to simulate for a change."""
+    pipeline = model.pipeline
+    workers = pipeline.workers if change.workers is None else change.workers
+    scale = _scales(pipeline, change.faster)
+    moved = draw.threaded if bool(workers) != bool(pipeline.workers) else 1.0
+    cpu = draw.batches[:, 0] * scale["cpu"] * moved
+    other = (draw.batches[:, 1] - draw.batches[:, 0]) * model.off * scale["other"]
+    if pipeline.workers:
+        feed, taking = pipeline.feed or 0.0, pipeline.handing
+    else:
+        feed, taking = draw.handing * (FEEDING + pipeline.collate), draw.handing * HANDING
+    own = model.step * scale["step"]
+    step = own + (taking if workers else 0.0)
+    own_cpu = pipeline.own if pipeline.own_cpu is None else pipeline.own_cpu
+    return Case(
+        workers=workers,
+        prefetch=pipeline.prefetch if change.prefetch is None else change.prefetch,
+        fetch=np.stack([cpu, other], axis=1),
+        feed=feed * scale["serialize"],
+        step=step,
+        step_cpu=min(own_cpu * scale["step"] + (step - own), step * pipeline.cores),
+        cores=pipeline.cores,
+        foreign=pipeline.foreign or 0.0,
+        contention=draw.contention,
+        at=busy_cores(pipeline),
+        crowding=draw.crowding,
+    )
+
+
+def names(pipeline: Pipeline) -> tuple[str, ...]:
+    """What `Change.faster` may name."""
+    calls = (name for call in pipeline.calls for name in (call.stage, call.name))
+    return tuple(dict.fromkeys(("fetch", "serialize", "step", *calls)))
+
+
+def _scales(pipeline: Pipeline, faster: tuple[tuple[str, float], ...]) -> dict[str, float]:
+    """What is left of the CPU and other time of a fetch, of serialising and of the step."""
+    left = {"cpu": 1.0, "other": 1.0, "serialize": 1.0, "step": 1.0}
+    for name, factor in faster:
+        saved = 1 - 1 / factor
+        found = [call for call in pipeline.calls if name in (call.stage, call.name, call.name.rpartition(".")[2])]
+        if name in ("serialize", "step"):
+            left[name] *= 1 - saved
+        elif name == "fetch":
+            left["cpu"], left["other"] = left["cpu"] * (1 - saved), left["other"] * (1 - saved)
+        elif found:
+            left["cpu"] -= saved * sum(call.cpu for call in found)
+            left["other"] -= saved * sum(call.other for call in found)
+        else:
+            raise MissingData(f"{name} among the recorded calls", how=f"name one of {', '.join(names(pipeline))}")
+    return {key: max(0.0, value) for key, value in left.items()}
+
+
+def busy_cores(pipeline: Pipeline) -> float:
+    """Cores that were busy on average; without a record, one of each worker and the training process."""
+    job = float(pipeline.workers + 1) if pipeline.job is None else pipeline.job
+    return max(1.0, min(pipeline.cores, job + (pipeline.foreign or 0.0)))
+
+
+def times_of(cases: list[Case]) -> Floats:
+    """Mean interval of steps of each case, ns a batch."""
+    times = np.array([_alone(case) for case in cases])
+    served = [place for place, case in enumerate(cases) if case.workers]
+    if served:
+        chosen = [cases[place] for place in served]
+        times[served] = simulate(chosen).intervals(chosen)
+    return times
+
+
+def _alone(case: Case) -> float:
+    """Without workers a step is the sum of making a batch and using it."""
+    cpu, other = case.fetch.mean(axis=0)
+    parallel = case.step_cpu / max(case.step, 1.0)
+    working = case.step * min(1.0, parallel)
+    return float(cpu * _slower(case, 1.0) + other + working * _slower(case, max(1.0, parallel)) + case.step - working)
+
+
+def _slower(case: Case, wanted: float) -> float:
+    """By how much work takes longer than measured where this process alone wants `wanted` cores."""
+    busy = min(case.cores, wanted + case.foreign)
+    dearer = (1 + case.contention * max(busy - 1, 0.0)) / (1 + case.contention * max(case.at - 1, 0.0))
+    return dearer * (1 + case.crowding * max(0.0, (wanted + case.foreign) / case.cores - 1))
+
+
+def limit(case: Case, expected: float) -> str:
+    """The largest term of the law, or `uneven batches` where a batch is `expected` to take longer than all of them."""
+    if not case.workers:
+        return "no workers"
+    terms = law(case)
+    longest = max(terms, key=lambda term: terms[term])
+    return "uneven batches" if longest != "cores" and expected > UNEVEN * terms[longest] else longest
+
+
+def law(case: Case) -> dict[str, float]:
+    """What a step takes at least, ns a batch, for each of the things that limit it."""
+    cpu, other = case.fetch.mean(axis=0)
+    left = max(case.cores - case.foreign, case.cores / 2)
+    feeding = case.feed if case.workers else 0.0
+    return {
+        "training": case.step,
+        "workers": float(cpu + other) / max(1, case.workers) + (0.0 if case.workers else case.step),
+        "cores": float(cpu + feeding + case.step_cpu) / left,
+    }

@@ -1,0 +1,170 @@
+"""A DataLoader as a discrete-event simulation: workers, their feeder threads and the process that trains.
+
+As torch does it, batch b belongs to worker b mod W, `prefetch` batches for each worker are ordered ahead, and one more
+is ordered whenever the training process takes one, in order. A worker fetches; its feeder thread serialises beside its
+next fetch; the training process takes a batch and makes a step. All threads share the cores: with more that want to run
+than there are cores, each gets an equal part (processor sharing), and work takes more CPU time the more cores are busy.
+Part of an activity is no work for a core (reading, sleeping, an accelerator); it is spread evenly over the activity.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Case", "Course", "simulate"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+_DONE = 1e-6  # ns: what is left of an activity that is over, but for rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Case:
+    """One thing to simulate. Times in ns of a thread that has a core to itself.
+
+    `fetch` is a row (CPU time, other time) for each batch; `feed` the CPU time of serialising one; `step` the length of
+    a step and `step_cpu` its CPU time, in all threads. `foreign` threads of other programs always want a core. CPU
+    times hold with `at` busy cores and grow by the share `contention` of their length on one with each busy core more.
+    `crowding` scales the time that threads wait for a core: above 1 the system divides cores less well than equally.
+    """
+
+    workers: int
+    prefetch: int
+    fetch: Floats
+    feed: float
+    step: float
+    step_cpu: float
+    cores: float
+    foreign: float = 0.0
+    contention: float = 0.0
+    at: float = 1.0
+    crowding: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Course:
+    """What came of each case: `ends` of its steps (a row a case, ns), mean length of a fetch and of a step."""
+
+    ends: Floats
+    fetch: Floats
+    step: Floats
+
+    def intervals(self, cases: Sequence[Case]) -> Floats:
+        """Mean time from a step to the next of each case, in the second half: first what lies ready is used up.
+
+        It is over whole rounds of the workers, which make their batches in step: a part of a round is no average.
+        """
+        last = self.ends.shape[1] - 1
+        means = []
+        for ends, case in zip(self.ends, cases, strict=True):
+            rounds = max(1, last // 2 // case.workers)
+            first = max(0, last - rounds * case.workers)
+            means.append((ends[last] - ends[first]) / (last - first))
+        return np.array(means)
+
+
+class _State:
+    """The threads of all cases at one moment: a row a case; workers, then feeders, then the training process."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        rows, self.width = len(cases), max(case.workers for case in cases)
+        self.rows = np.arange(rows)
+        self.lane = np.arange(self.width)
+        self.workers = np.array([case.workers for case in cases])
+        self.ahead = np.array([case.workers * case.prefetch for case in cases])
+        self.batches = len(cases[0].fetch)
+        self.fetch = np.stack([case.fetch for case in cases])
+        self.feed, self.step, self.step_cpu, self.cores, self.foreign, self.contention, self.at, self.crowding = (
+            np.array([getattr(case, name) for case in cases], dtype=np.float64)
+            for name in ("feed", "step", "step_cpu", "cores", "foreign", "contention", "at", "crowding")
+        )
+        self.left = np.full((rows, 2 * self.width + 1), np.inf)
+        self.demand = np.zeros_like(self.left)  # cores that the activity keeps busy where it has all it wants
+        self.begun = np.zeros((rows, self.width), dtype=np.int64)  # fetches of each worker
+        self.fetched, self.fed = self.begun.copy(), self.begun.copy()
+        self.taken, self.done = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
+        self.now = np.zeros(rows)
+
+
+def simulate(cases: Sequence[Case]) -> Course:
+    """Run all cases, which have the same number of batches and one worker or more, side by side.
+
+    The batches are repeated, so that workers have work to the end. `ends` of as many steps as there are batches.
+    """
+    state = _State(cases)
+    ends = np.zeros((len(cases), state.batches))
+    busy = np.zeros(state.left.shape)
+    while (state.done < state.batches).any():
+        _begin_fetches(state)
+        _begin_feeds(state)
+        _begin_steps(state)
+        running = np.isfinite(state.left)
+        speed = _speeds(state)
+        passed = np.where(running, state.left / speed, np.inf).min(axis=1)
+        passed = np.where(np.isfinite(passed), passed, 0.0)
+        state.left -= passed[:, None] * speed
+        state.now += passed
+        busy += passed[:, None] * running
+        _finish(state, running & (state.left <= _DONE), ends)
+    width = state.width
+    fetches, steps = np.maximum(state.fetched.sum(axis=1), 1), state.done
+    return Course(ends=ends, fetch=busy[:, :width].sum(axis=1) / fetches, step=busy[:, -1] / steps)
+
+
+def _begin_fetches(state: _State) -> None:
+    """Idle workers take the next batch that was ordered from them."""
+    batch = state.lane + state.begun * state.workers[:, None]
+    ordered = (state.ahead + state.taken)[:, None]
+    left = state.left[:, : state.width]
+    begins = np.isinf(left) & (state.lane < state.workers[:, None]) & (batch < ordered)
+    if begins.any():
+        row, worker = np.nonzero(begins)
+        cpu, other = state.fetch[row, batch[row, worker] % state.batches].T
+        left[row, worker] = cpu + other
+        state.demand[row, worker] = cpu / np.maximum(cpu + other, _DONE)
+        state.begun += begins
+
+
+def _begin_feeds(state: _State) -> None:
+    """Idle feeder threads serialise what their worker has fetched."""
+    lanes = slice(state.width, 2 * state.width)
+    begins = np.isinf(state.left[:, lanes]) & (state.fed < state.fetched)
+    state.left[:, lanes] = np.where(begins, state.feed[:, None], state.left[:, lanes])
+    state.demand[:, lanes] = np.where(begins, 1.0, state.demand[:, lanes])
+
+
+def _begin_steps(state: _State) -> None:
+    """The training process, if it is idle, takes the next batch in order if it is there."""
+    fed = state.fed[state.rows, state.taken % state.workers]
+    begins = np.isinf(state.left[:, -1]) & (fed > state.taken // state.workers)
+    state.left[:, -1] = np.where(begins, state.step, state.left[:, -1])
+    state.demand[:, -1] = np.where(begins, state.step_cpu / np.maximum(state.step, _DONE), state.demand[:, -1])
+    state.taken += begins
+
+
+def _speeds(state: _State) -> Floats:
+    """How fast each activity goes on, 1 as it was measured with a core to itself."""
+    wanted = state.demand.sum(axis=1) + state.foreign
+    part = np.minimum(1.0, state.cores / np.maximum(wanted, 1e-9))
+    dearer = _inflation(state, np.minimum(state.cores, wanted)) / _inflation(state, state.at)
+    working = np.minimum(state.demand, 1.0)  # the part of an activity in which it wants a core
+    slower = dearer * (1 + state.crowding * (1 / part - 1))
+    speeds: Floats = 1 / (1 + working * (slower - 1)[:, None])
+    return speeds
+
+
+def _inflation(state: _State, busy: Floats) -> Floats:
+    return 1 + state.contention * np.maximum(busy - 1, 0.0)
+
+
+def _finish(state: _State, over: npt.NDArray[np.bool_], ends: Floats) -> None:
+    state.left[over] = np.inf
+    state.demand[over] = 0.0
+    state.fetched += over[:, : state.width]
+    state.fed += over[:, state.width : -1]
+    row = np.nonzero(over[:, -1])[0]
+    counted = row[state.done[row] < state.batches]
+    ends[counted, state.done[counted]] = state.now[counted]
+    state.done[row] += 1

@@ -1,0 +1,256 @@
+"""What one run tells about the input pipeline of a rank: how long each thing takes, and what it had to share.
+
+Means are over the steady steps and over the spans within them. Times of the input pipeline are of one batch.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.analyses._cores import job_cores
+from stepscope.analyses._device_idle import device_idle
+from stepscope.analyses._settled import settled_steps
+from stepscope.analyses._work import has_gpu
+from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.loader_transforms import loader_transforms
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+
+__all__ = ["Call", "Pipeline", "pipeline"]
+
+ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
+SAMPLED = 1_000_000_000  # ns from one sample of the machine to the next
+_RUN_ON_LINUX = "run it on Linux with `stepscope run --loader on -- COMMAND`"
+_HANDED = ("receive", "send index")  # what the training process does to get a batch that is ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A data set, transform, decoder, reader or collate function: its own parts of CPU and other time of a fetch."""
+
+    stage: str
+    name: str
+    cpu: float
+    other: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pipeline:
+    """The measured input pipeline of a rank; times in ns, of a batch unless said otherwise.
+
+    `step` is the mean length of a training step without `restart`, the part of it that beginning an epoch takes, which
+    `starts` of the steps do; it uses up `batches` batches. `fetch` has a row (CPU time, wall time) for each recorded
+    fetch. `own` is what the training process does with a batch, wall time, and `own_cpu` its CPU time there, in all
+    threads; `handing` the CPU time to get a batch that is ready, as the rest of receiving waits for a worker whose
+    Python is busy with its next batch; `feed` the CPU time of serialising one, None if there was no worker. `waited` is
+    the wall time of a fetch in which its worker could run but had no core, None if nobody watched.
+    `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if nobody
+    watched. `unseen` says that a device may have worked while the training process waited for a batch.
+    """
+
+    rank: int
+    workers: int
+    prefetch: int
+    persistent: bool
+    batches: float
+    step: float
+    restart: float
+    starts: float
+    fetch: npt.NDArray[np.float64]
+    waited: float | None
+    collate: float
+    feed: float | None
+    handing: float
+    own: float
+    own_cpu: float | None
+    cores: float
+    job: float | None
+    foreign: float | None
+    unseen: bool
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    """Means of steady steps in ns; `wait` is without what the first steps of epochs wait longer than others."""
+
+    start: int
+    end: int
+    duration: float
+    wait: float
+    restart: float
+    starts: float
+    batches: float
+
+
+def pipeline(run: Run, rank: int) -> Pipeline:
+    """Measure the pipeline of a rank. Raises MissingData where spans of loading, steps or the cores are lacking."""
+    steps, loader = _steps(run, rank), _loader(run, rank)
+    workers = loader["num_workers"] or 0
+    spans = _spans(run, rank, steps)
+    fetch = _fetches(spans)
+    if workers == 0 and steps.wait > 0:
+        fetch *= steps.wait / steps.batches / fetch[:, 1].mean()  # no other process: the wait is the fetch
+    sent = spans.filter(pl.col("stage") == "serialize")
+    feed = _mean(sent, pl.coalesce("cpu", pl.col("end") - pl.col("start")))
+    handing = sum(_mean(spans.filter(pl.col("stage") == stage), pl.coalesce("cpu", _WALL)) or 0.0 for stage in _HANDED)
+    exposed = _exposed(run, rank)
+    cores, ranks = job_cores(run), _ranks_on_host(run, rank)
+    if not cores:
+        raise MissingData("number of cores", how=_RUN_ON_LINUX)
+    job, foreign, waited = (_watched(run, steps, what, ranks) for what in ("job CPU", "other CPU", "helper core wait"))
+    making = float(fetch[:, 0].mean()) + (feed or 0.0)
+    own = (steps.duration - steps.restart - steps.wait * (1.0 if exposed is None else exposed)) / steps.batches
+    threads = _threads(run, rank)
+    used = None if job is None else max(0.0, job * steps.duration / steps.batches - making)
+    return Pipeline(
+        rank=rank,
+        workers=workers,
+        prefetch=loader["prefetch_factor"] or 2,
+        persistent=bool(loader["persistent_workers"]),
+        batches=steps.batches,
+        step=steps.duration - steps.restart,
+        restart=steps.restart,
+        starts=steps.starts,
+        fetch=fetch,
+        waited=None if waited is None or not workers else waited * steps.duration / steps.batches,
+        collate=_mean(spans.filter(pl.col("stage") == "collate"), _WALL) or 0.0,
+        feed=feed,
+        handing=handing,
+        own=own,
+        own_cpu=None if used is None else min(used, threads * own),  # the rest is of workers, outside their fetches
+        cores=cores / ranks,
+        job=job,
+        foreign=foreign,
+        unseen=exposed is None,
+        calls=_calls(run, rank, fetch),
+    )
+
+
+def _steps(run: Run, rank: int) -> _Steps:
+    table = settled_steps(run).filter((pl.col("rank") == rank) & pl.col("data_wait").is_not_null())
+    if table.is_empty():
+        raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run --loader on -- COMMAND`")
+    begins = table["tags"].list.contains("epoch-start").fill_null(False)
+    begun, later = table.filter(begins), table.filter(~begins)
+    starts = begun.height / table.height if later.height else 0.0
+    waited, more = (
+        starts * max(0.0, _float(begun[part].mean()) - _float(later[part].mean())) for part in ("data_wait", "other")
+    )
+    return _Steps(
+        start=table["start"].item(0),
+        end=table["end"].item(-1),
+        duration=_float(table["duration"].mean()),
+        wait=_float(table["data_wait"].mean()) - waited,
+        restart=waited + more,  # workers end in the step after the last of an epoch: in its other time
+        starts=starts,
+        batches=_float(table["micro_batches"].mean()) or 1.0,
+    )
+
+
+def _loader(run: Run, rank: int) -> dict[str, int | bool | None]:
+    loaders = run.optional("loaders").filter((pl.col("rank") == rank) & pl.col("train").fill_null(False))
+    if loaders.is_empty():
+        raise MissingData(f"description of the training loader of rank {rank}", how=RECORD_LOADING)
+    return next(loaders.iter_rows(named=True))
+
+
+_WALL = pl.col("end") - pl.col("start")
+
+
+def _spans(run: Run, rank: int, steps: _Steps) -> pl.DataFrame:
+    """Spans of the training loader up to the end of steady steps.
+
+    Those of the first batch of a process, which takes longer, are left out wherever enough fetches remain: workers that
+    are started anew in each epoch may have no others.
+    """
+    spans = run.table("loader_spans", how=RECORD_LOADING).filter(
+        (pl.col("rank") == rank)
+        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        & pl.col("iterator").is_not_null()
+        & (pl.col("end") <= steps.end)
+    )
+    later = spans.filter(pl.col("start") > pl.col("start").min().over("pid", "stage"))
+    return later if later.filter(pl.col("stage") == "fetch").height >= ENOUGH else spans
+
+
+def _fetches(spans: pl.DataFrame) -> npt.NDArray[np.float64]:
+    """CPU and wall time of each recorded fetch, one that stands for several as often, in order of time."""
+    rows = spans.filter(pl.col("stage") == "fetch").sort("start")
+    if rows.height < ENOUGH:
+        raise MissingData(f"{ENOUGH} fetches with spans", how="train for more steps, or record it with --loader all")
+    times = rows.select(cpu=pl.min_horizontal(pl.col("cpu").fill_null(_WALL), _WALL), wall=_WALL).to_numpy()
+    repeated: npt.NDArray[np.float64] = np.repeat(times, rows["weight"].to_numpy(), axis=0).astype(np.float64)
+    return repeated
+
+
+def _mean(spans: pl.DataFrame, value: pl.Expr) -> float | None:
+    if spans.is_empty():
+        return None
+    return _float(spans.select((value * pl.col("weight")).sum() / pl.col("weight").sum()).item())
+
+
+def _exposed(run: Run, rank: int) -> float | None:
+    """Share of the waits in which no device works; None where there is a device and no trace tells."""
+    has_device = has_gpu(run) or run.optional("steps", "device_duration")["device_duration"].is_not_null().any()
+    if not has_device:
+        return 1.0
+    try:
+        known = [row.wait_exposed for row in device_idle(run) if row.rank == rank]
+    except MissingData:
+        return None
+    return known[0] if known else None
+
+
+def _ranks_on_host(run: Run, rank: int) -> int:
+    processes = run.optional("processes", "rank", "host")
+    host = processes.filter(pl.col("rank") == rank)["host"].first() if processes.height else None
+    return max(1, processes.filter(pl.col("host").eq_missing(pl.lit(host)))["rank"].n_unique())
+
+
+def _threads(run: Run, rank: int) -> int:
+    known = run.optional("processes", "rank", "threads").filter(pl.col("rank") == rank)["threads"].drop_nulls()
+    return max(1, int(known[0])) if known.len() else 1
+
+
+def _watched(run: Run, steps: _Steps, what: str, ranks: int) -> float | None:
+    """Mean of samples of the machine while steady steps ran, for each rank of the host.
+
+    A sample is about the second before it: the first may be about the start of the job, and counts only if alone.
+    """
+    samples = run.optional("system").filter((pl.col("what") == what) & (pl.col("time") <= steps.end))
+    whole = samples.filter(pl.col("time") >= steps.start + SAMPLED)
+    within = whole if whole.height else samples.filter(pl.col("time") >= steps.start)
+    return _float(within["value"].mean()) / ranks if within.height else None
+
+
+def _calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, ...]:
+    """Calls inside the fetches, those of one name together."""
+    try:
+        table = loader_transforms(run)
+    except MissingData:
+        return ()
+    cpu, wall = fetch.mean(axis=0)
+    other = max(wall - cpu, 1.0)
+    own = table.filter((pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list()))
+    calls = []
+    for (stage, name), rows in own.group_by("stage", "name", maintain_order=True):
+        sums = {column: float(rows[column].sum()) for column in ("wall", "cpu", "own", "share")}
+        running = min(1.0, sums["cpu"] / sums["wall"]) if sums["cpu"] and sums["wall"] else cpu / max(wall, 1.0)
+        mine = sums["share"] * wall
+        calls.append(
+            Call(
+                stage=str(stage),
+                name=str(name or stage),
+                cpu=min(1.0, mine * running / max(cpu, 1.0)),
+                other=min(1.0, mine * (1 - running) / other),
+            )
+        )
+    return tuple(calls)
+
+
+def _float(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

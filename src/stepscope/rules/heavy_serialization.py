@@ -1,0 +1,76 @@
+"""Copying batches to hand them over takes a large part of making them.
+
+## What it finds
+Training waits for batches for more than 5 % of its steps, no number of workers hides it on the cores there are, and
+the largest part of the CPU time of making a batch, 30 % or more, goes into copies: torch's own collate function copies
+tensors into shared memory, and the feeder thread of each worker pickles the batch and copies what is not there yet.
+
+## Why it costs time
+Copies need a core and memory bandwidth, and take longer the larger a batch is. What the feeder thread does beside the
+next batch is not seen as a part of making one. Lists and arrays, which are no tensors, go through a pipe besides.
+
+## What to do
+Hand over less: pictures as `uint8` (a quarter of `float32`, an eighth of `float64`), converted on the device; float32
+or float16 instead of NumPy's float64. Return tensors rather than lists or arrays, and drop what training does not use.
+
+## How the gain is predicted
+The loader is simulated with the copies half as long, as float32 instead of float64 makes them, and an eighth as long,
+as uint8 instead of float64. The range includes the known errors of the simulation.
+
+## When it is wrong
+What a batch consists of is not recorded, so the advice cannot say which of its tensors is too large. Very many tiny
+samples take torch's collate function long for their number, not their size: hand over whole batches then. A full
+/dev/shm looks the same.
+"""
+
+from collections.abc import Iterator
+
+from stepscope.core.finding import Advice, Finding, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.predict.loader_model import Change
+from stepscope.predict.waiting_input import gain, heaviest, part_evidence, waiting_input
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.3  # of the CPU time of making a batch, as for collating: both are copies
+FASTER = (2.0, 8.0)  # float64 to float32, and to uint8
+
+
+def check(run: Run) -> Iterator[Finding]:
+    found = waiting_input(run)
+    part = heaviest(found) if found is not None else None
+    if found is None or part is None or not part.copies or part.share < MIN_SHARE:
+        return
+    copied = [part.name for part in found.parts if part.copies]
+    changes = tuple(Change(faster=tuple((name, factor) for name in copied), persistent=True) for factor in FASTER)
+    yield Finding(
+        title="Copying batches takes a large part of making them",
+        cause="data-reading",
+        evidence=part_evidence(found, part),
+        gain=gain(found, changes, "batches of a half to an eighth of the size"),
+        advice=_ADVICE,
+        ranks=found.ranks,
+    )
+
+
+_ADVICE = (
+    Advice(
+        text="Hand pictures over as bytes, and convert whole batches where training happens",
+        code="return torch.from_numpy(pixels)  # uint8, in __getitem__\n"
+        "batch = batch.to(device, non_blocking=True).float().div_(255)  # in the loop",
+    ),
+    Advice(text="NumPy computes in float64: hand over float32", code="torch.from_numpy(values.astype(np.float32))"),
+    Advice(text="Return tensors, not lists or arrays: these are pickled, and copied through a pipe"),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    """2 workers fill 2 cores, mostly by copying float64, and training needs none; the fix hands over uint8."""
+    feed = 4 if fixed else 36
+    parts = (("sample", "data.Pictures", 3, 3), ("collate", "torch.c", 1, 1))
+    length = 10 if fixed else 20
+    synth.loading(length=length, own=10, workers=2, cores=2, parts=parts, feed=feed, used=(feed + 4) / length)
+
+
+RULE = Rule(check=check, example=example, explains="input-bound")

@@ -1,0 +1,1 @@
+"""Trials: run the job again with other settings, measure, keep or drop."""

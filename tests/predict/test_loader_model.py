@@ -1,0 +1,150 @@
+"""Predictions from recorded runs whose truth is known."""
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+
+from stepscope.core.errors import MissingData
+from stepscope.predict.loader_model import (
+    Change,
+    Contention,
+    LoaderModel,
+    Prediction,
+    calibrate,
+    fit,
+    names,
+    predict,
+    saving,
+)  # fmt: skip
+from stepscope.predict.pipeline import pipeline
+
+from .recorded_loading import MS, recorded
+
+
+def model(**facts: object) -> LoaderModel:
+    return fit(pipeline(recorded(**facts), 0), Contention(value=0.0, low=0.0, high=0.0))  # type: ignore[arg-type]
+
+
+def one(fitted: LoaderModel, **change: object) -> Prediction:
+    return predict(fitted, [Change(**change)])[0]  # type: ignore[arg-type]
+
+
+def test_more_workers_up_to_the_training_process() -> None:
+    found = predict(model(), [Change(workers=workers) for workers in (1, 2, 4, 8)])
+    assert [row.step_ns / MS for row in found] == pytest.approx([40, 20, 10, 10], rel=0.02)
+    assert [row.limited_by for row in found] == ["workers", "workers", "training", "training"]
+    assert all(row.low_ns <= row.step_ns <= row.high_ns for row in found)
+
+
+def test_without_workers_it_is_the_sum() -> None:
+    found = one(model(), workers=0)
+    assert found.step_ns / MS == pytest.approx(50, rel=0.1)
+    assert found.limited_by == "no workers"
+
+
+def test_from_a_run_without_workers() -> None:
+    fitted = model(workers=0, step=50, job=1.0)
+    found = predict(fitted, [Change(workers=workers) for workers in (0, 1, 4)])
+    assert [row.step_ns / MS for row in found] == pytest.approx([50, 40, 10.5], rel=0.1)
+
+
+def test_no_change_is_what_was_measured() -> None:
+    fitted = model()
+    assert one(fitted) == one(fitted, workers=2)
+    assert one(fitted).low_ns == one(fitted).high_ns == 20 * MS
+    assert saving(fitted, one(fitted)) == (0, 0)
+
+
+def test_cores_are_the_limit_however_many_workers() -> None:
+    fitted = model(cores=2, workers=2, step=25.5, job=2.0)
+    found = predict(fitted, [Change(workers=workers) for workers in (4, 8)])
+    assert [row.limited_by for row in found] == ["cores", "cores"]
+    assert all(row.step_ns / MS == pytest.approx(25.5, rel=0.05) for row in found)
+
+
+def test_a_faster_transform_takes_its_own_part_off() -> None:
+    found = one(model(), faster=(("Blur", 4.0),))  # 20 of 40 ms become 5
+    assert found.step_ns / MS == pytest.approx(25 / 2, rel=0.03)
+    assert one(model(), faster=(("data.Blur", inf),)).step_ns / MS == pytest.approx(10, rel=0.03)
+
+
+def test_an_infinite_factor_is_the_limit_of_large_ones() -> None:
+    fitted = model(workers=1, step=40, own=1)
+    large, limit = (one(fitted, faster=(("Blur", factor),)).step_ns for factor in (1e9, inf))
+    assert large == pytest.approx(limit, abs=2)
+
+
+def test_time_that_is_no_work_is_hidden_by_workers_not_by_cores() -> None:
+    fitted = model(cores=1, cpu=6, collate=1, job=1.0, own=5)
+    assert one(fitted, workers=3).step_ns / MS == pytest.approx(40 / 3, rel=0.1)
+
+
+def test_workers_that_live_on_save_their_start() -> None:
+    fitted = model(epoch=10, start=100)
+    saved = saving(fitted, one(fitted, persistent=True))
+    first = 40 + 1  # ms, to make and hand over a batch: no worker has one ready when an epoch begins
+    middle = 3 * (100 - first) * MS / 37  # three starts in 37 steady steps
+    assert saved[0] == pytest.approx(0.75 * middle, rel=0.01)
+    assert saved[1] == pytest.approx(1.25 * middle, rel=0.01)
+
+
+def test_a_late_batch_holds_up_those_behind_it() -> None:
+    """Each eighth batch takes 100 ms, the others 4: in the mean 16, which two workers make as fast as training goes."""
+    known = pipeline(recorded(cpu=4, fetch=4, collate=1, own=10, step=21, job=0.8), 0)
+    fetch = known.fetch.copy()
+    fetch[::8, 1] = 100 * MS
+    fitted = fit(replace(known, fetch=fetch, prefetch=1), Contention(value=0.0, low=0.0, high=0.0))
+    now, ahead = predict(fitted, [Change(), Change(prefetch=16)])
+    assert now.limited_by == "uneven batches"
+    assert ahead.step_ns < 0.8 * now.step_ns
+
+
+def test_other_programs_widen_the_range_or_forbid_it() -> None:
+    def width(found: Prediction) -> float:
+        return (found.high_ns - found.low_ns) / found.step_ns
+
+    calm, noisy = one(model(), workers=4), one(model(others=3.0), workers=4)
+    assert width(noisy) > 1.5 * width(calm)
+    assert "other programs used 19% of the cores" in noisy.basis
+    with pytest.raises(MissingData, match="other programs had the cores"):
+        model(others=9.0)
+
+
+def test_a_run_that_the_simulation_misses_is_refused() -> None:
+    with pytest.raises(MissingData, match="off by"):
+        model(fetch=10, cpu=10)  # nothing explains a wait of 10 ms in each step
+
+
+def test_a_device_that_may_have_worked_meanwhile_promises_nothing() -> None:
+    known = pipeline(recorded(), 0)
+    fitted = fit(replace(known, unseen=True))
+    assert saving(fitted, one(fitted, workers=8))[0] == 0
+
+
+def test_names_are_checked() -> None:
+    fitted = model()
+    assert names(fitted.pipeline) == (
+        "fetch", "serialize", "step", "transform", "data.Blur", "sample", "data.Pictures", "collate", "data.collate",
+    )  # fmt: skip
+    with pytest.raises(MissingData, match=r"Resize among the recorded calls.*data\.Blur"):
+        one(fitted, faster=(("Resize", 2.0),))
+
+
+def test_contention_from_runs_with_different_workers() -> None:
+    """Alone a fetch takes 30 ms of a core, a fifth more with each busy core besides."""
+    runs = [
+        pipeline(recorded(workers=workers, cpu=cpu, fetch=cpu, job=busy, step=30), 0)
+        for workers, cpu, busy in ((1, 33.0, 1.5), (2, 36.0, 2.0), (4, 48.0, 4.0))
+    ]
+    found = calibrate(runs)
+    assert found.value == pytest.approx(0.2, rel=0.01)
+    assert found.low < found.value < found.high
+    assert found.runs == 3
+    with pytest.raises(MissingData, match="different loads"):
+        calibrate(runs[:1])
+
+
+def test_it_is_the_same_every_time() -> None:
+    changes = [Change(workers=workers) for workers in range(17)]
+    assert predict(model(others=1.0), changes) == predict(model(others=1.0), changes)

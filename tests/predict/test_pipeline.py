@@ -1,0 +1,72 @@
+"""What is read of a run before anything is predicted."""
+
+import numpy as np
+import pytest
+
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.predict.pipeline import pipeline
+
+from .recorded_loading import MS, recorded
+
+
+def without(run: Run, *tables: str) -> Run:
+    return Run({name: table for name, table in run.tables.items() if name not in tables}, run.path)
+
+
+def test_times_of_a_batch() -> None:
+    found = pipeline(recorded(others=0.5), 0)
+    assert (found.workers, found.prefetch, found.batches, found.cores) == (2, 2, 1.0, 16.0)
+    assert (found.step, found.own, found.handing) == (20 * MS, 10 * MS, 0)
+    assert np.array_equal(np.unique(found.fetch, axis=0), [[40 * MS, 40 * MS]])
+    assert (found.feed, found.collate, found.foreign) == (MS, 4 * MS, 0.5)
+    assert found.own_cpu == pytest.approx(2.5 * 20 * MS - 41 * MS)  # 50 ms of cores in 20 ms, 41 of them the workers'
+    assert not found.unseen
+
+
+def test_the_start_of_an_epoch_is_apart() -> None:
+    found = pipeline(recorded(epoch=10, start=100), 0)
+    assert found.step == pytest.approx(20 * MS)
+    assert found.starts == 3 / 37
+    assert found.restart == pytest.approx(100 * MS * 3 / 37)
+
+
+def test_calls_have_their_own_part_of_a_fetch() -> None:
+    parts = {call.name: call.cpu for call in pipeline(recorded(), 0).calls}
+    assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1})
+
+
+def test_without_workers_the_wait_is_the_fetch() -> None:
+    found = pipeline(recorded(workers=0, step=55, own=10, job=1.0), 0)
+    assert found.fetch[:, 1].mean() == pytest.approx(45 * MS)
+    assert found.feed is None
+
+
+def test_ranks_of_a_host_share_its_cores() -> None:
+    run = recorded(cores=8, job=4.0)
+    synth = Synth()
+    for rank in (0, 1):
+        synth.add("processes", rank=rank, pid=str(rank + 1), host="n0", threads=1)
+    both = Run({**run.tables, "processes": synth.run().optional("processes")}, run.path)
+    assert (pipeline(both, 0).cores, pipeline(both, 0).job) == (4.0, 2.0)
+
+
+def test_a_device_without_a_trace_may_have_worked_meanwhile() -> None:
+    run = recorded()
+    steps = run.optional("steps").with_columns(device_duration=run.optional("steps")["end"] * 0 + MS)
+    assert pipeline(Run({**run.tables, "steps": steps}, run.path), 0).unseen
+
+
+@pytest.mark.parametrize(
+    ("lacking", "message"),
+    [
+        ("loader_spans", "stepscope run --loader on"),
+        ("loaders", "training loader of rank 0"),
+        ("steps", "training steps"),
+        ("meta", "number of cores"),
+    ],
+)
+def test_what_is_lacking_is_said(lacking: str, message: str) -> None:
+    with pytest.raises(MissingData, match=message):
+        pipeline(without(recorded(), lacking), 0)

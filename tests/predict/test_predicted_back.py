@@ -1,0 +1,58 @@
+"""Programs that are themselves simulated, recorded with one number of workers and predicted with others."""
+
+import numpy as np
+import pytest
+
+from stepscope.predict.loader_model import Change, fit, predict
+from stepscope.predict.loader_simulation import Case, simulate
+from stepscope.predict.pipeline import Pipeline
+
+MS = 1_000_000
+
+
+def program(
+    workers: int, seed: int, *, cpu: float, other: float, step: float, cores: float, contention: float, crowding: float
+) -> Case:
+    """Uneven batches of `cpu` and `other` ms; a step of `step` ms on one core."""
+    sizes = np.random.default_rng(seed).lognormal(-0.02, 0.2, 400)
+    return Case(
+        workers=workers, prefetch=2, fetch=np.stack([cpu * MS * sizes, other * MS * sizes], axis=1), feed=1.0 * MS,
+        step=step * MS, step_cpu=step * MS, cores=cores, contention=contention, crowding=crowding,
+    )  # fmt: skip
+
+
+def recorded(case: Case) -> Pipeline:
+    """What a recording of it holds: CPU times as they were with so many busy cores, and waits for a core."""
+    course = simulate([case])
+    step = float(course.intervals([case])[0])
+    used = (case.fetch[:, 0].mean() + case.feed + case.step_cpu) / step
+    dearer = 1 + case.contention * max(0.0, min(case.cores, used) - 1)
+    cpu = case.fetch[:, 0] * dearer
+    alone = cpu + case.fetch[:, 1]
+    wall = alone * max(1.0, float(course.fetch[0]) / alone.mean())
+    return Pipeline(
+        rank=0, workers=case.workers, prefetch=2, persistent=False, batches=1.0, step=step, restart=0.0, starts=0.0,
+        fetch=np.stack([cpu, wall], axis=1), waited=float(wall.mean() - alone.mean()), collate=0.0,
+        feed=case.feed * dearer, handing=0.0, own=float(course.step[0]), own_cpu=case.step_cpu * dearer,
+        cores=case.cores, job=min(case.cores, used * dearer), foreign=0.0, unseen=False, calls=(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("own", [1, 2, 4])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"cpu": 40, "other": 0, "step": 15, "cores": 2, "contention": 0.1, "crowding": 1.2},
+        {"cpu": 40, "other": 0, "step": 15, "cores": 8, "contention": 0.05, "crowding": 1.0},
+        {"cpu": 10, "other": 60, "step": 20, "cores": 2, "contention": 0.2, "crowding": 1.5},
+        {"cpu": 5, "other": 0, "step": 30, "cores": 2, "contention": 0.2, "crowding": 1.0},
+    ],
+)
+def test_the_range_holds_the_truth(own: int, facts: dict[str, float]) -> None:
+    numbers = (1, 2, 3, 4, 8)
+    model = fit(recorded(program(own, 0, **facts)))
+    for found in predict(model, [Change(workers=number) for number in numbers]):
+        case = program(found.workers, 1, **facts)
+        truth = float(simulate([case]).intervals([case])[0])
+        assert found.low_ns * 0.98 <= truth <= found.high_ns * 1.02, (found, truth)
+        assert found.step_ns == pytest.approx(truth, rel=0.15)

@@ -1,0 +1,195 @@
+"""Which rule about the input pipeline speaks, by what was measured. The contract of all rules tests their examples."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Finding, Gain, Place, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import MS, Synth, build
+from stepscope.diagnose import RULES, _with_rules, diagnose
+from stepscope.predict.waiting_input import waiting_input
+
+Parts = tuple[tuple[str, str, float, float], ...]
+SPECIFIC = {name for name, rule in RULES.load().items() if rule.explains == "input-bound"}
+
+
+def loading(parts: Parts, *, cores: float = 32, waited: float | None = None, feed: float = 1, workers: int = 1) -> Run:
+    """Steps of 120 ms, of which 10 ms train; workers are busy for as long as `parts` last."""
+    computing = sum(cpu for *_, cpu in parts) + feed + 10
+    synth = Synth().loading(
+        length=120, own=10, workers=workers, cores=cores, parts=parts, used=computing / 120, waited=waited, feed=feed
+    )
+    return synth.run()
+
+
+def rules_of(run: Run) -> list[str]:
+    return [block.rule for block in diagnose(run).findings]
+
+
+def one(name: str, run: Run) -> Finding:
+    (finding,) = RULES.get(name).check(run)
+    return finding
+
+
+def values(finding: Finding) -> dict[str, float]:
+    return {row.label: row.value for row in finding.evidence}
+
+
+EVEN: Parts = (("transform", "data.A", 40, 40), ("transform", "data.B", 40, 40), ("sample", "data.Pictures", 40, 40))
+ONE: Parts = (("transform", "data.Blur", 115, 115), ("collate", "torch.c", 5, 5))
+
+
+def test_all_of_them_explain_the_general_rule() -> None:
+    assert {
+        "few-workers", "heavy-serialization", "restarted-workers", "slow-collate", "slow-transform", "uneven-batches",
+        "waiting-reads",
+    } == SPECIFIC  # fmt: skip
+
+
+def test_workers_that_compute_on_free_cores_are_too_few() -> None:
+    run = loading(EVEN)
+    assert rules_of(run) == ["few-workers"]
+    found = values(one("few-workers", run))
+    assert found["mean part of it on a core"] == 1
+    assert found["mean share of time that workers are busy"] == 1
+    assert found["mean time to make a batch"] == 120 * MS
+
+
+def test_one_slow_transform_is_hidden_by_workers_where_cores_are_free() -> None:
+    assert rules_of(loading(ONE)) == ["few-workers"]
+
+
+def test_workers_that_wait_are_no_workers_that_compute() -> None:
+    run = loading((("read", "data.download", 115, 5), ("collate", "torch.c", 5, 5)), waited=0.0, cores=2)
+    assert rules_of(run) == ["waiting-reads"]
+    finding = one("waiting-reads", run)
+    assert finding.where == (Place(file="/home/me/data.py", line=10, symbol="data.download"),)
+    assert values(finding)["mean part of it that waits for no core"] == pytest.approx(110 / 120)
+    assert "num_workers=" in finding.advice[0].code
+
+
+def test_waits_for_a_core_are_told_from_waits_for_files_or_nothing_is_said() -> None:
+    parts: Parts = (("read", "data.download", 115, 5), ("collate", "torch.c", 5, 5))
+    with pytest.raises(MissingData, match="waits of the loader for a core"):
+        waiting_input(loading(parts))
+    assert rules_of(loading(parts)) == ["input-bound"]
+
+
+def test_full_cores_and_no_part_that_stands_out_leave_the_general_finding() -> None:
+    parts: Parts = tuple(("transform", f"data.T{number}", 12, 12) for number in range(10))
+    assert rules_of(loading(parts, cores=1.0)) == ["input-bound"]
+
+
+def test_more_workers_are_not_advised_where_no_core_is_free() -> None:
+    full = waiting_input(loading(EVEN, cores=1.1))
+    assert full is not None
+    assert full.best is None
+
+
+def test_a_transform_that_fills_the_cores_is_named_with_its_line() -> None:
+    run = build(RULES.get("slow-transform").example, fixed=False)
+    finding = one("slow-transform", run)
+    assert finding.where == (Place(file="/home/me/data.py", line=20, symbol="data.Blur"),)
+    assert values(finding)["mean CPU time of transform data.Blur per batch"] == 35 * MS
+    assert values(finding)["mean share of the CPU time of making a batch"] == pytest.approx(35 / 40)
+
+
+def copying(name: str) -> Run:
+    """As the example of slow-collate, with another collate function."""
+    parts: Parts = (("sample", "data.Pictures", 4, 4), ("collate", name, 35, 35))
+    return Synth().loading(length=20, own=10, workers=2, cores=2, parts=parts, used=2).run()
+
+
+def test_copies_by_the_collate_function_of_torch_are_of_large_batches() -> None:
+    assert rules_of(copying("data.collate")) == ["slow-collate"]
+    assert rules_of(copying("torch.utils.data._utils.collate.default_collate")) == ["heavy-serialization"]
+
+
+def test_who_does_not_wait_has_no_problem_and_needs_no_record() -> None:
+    synth = Synth().add("loaders", loader=0, train=True, num_workers=2)
+    for step in range(40):
+        synth.step(step, 10 * step, 10 * step + 10, data_wait=0.1, forward=4, backward=5)
+    found = diagnose(synth.run())
+    assert not found.findings
+    assert set(found.checked) >= SPECIFIC
+
+
+def test_without_spans_the_general_finding_stays_and_the_others_say_what_they_lack() -> None:
+    synth = Synth().add("loaders", loader=0, train=True, num_workers=2)
+    for step in range(40):
+        synth.step(step, 50 * step, 50 * step + 50, data_wait=30, forward=9, backward=10)
+    found = diagnose(synth.run())
+    assert [block.rule for block in found.findings] == ["input-bound"]
+    lacking = {row.rule: row.how for row in found.unchecked if row.rule in SPECIFIC}
+    assert set(lacking) == SPECIFIC - {"restarted-workers"}
+    assert all("--loader on" in how for how in lacking.values())
+
+
+def epochs(*, start: float, fetch: float, persistent: bool = False) -> Run:
+    """Epochs of 10 steps of 50 ms, the first of which waits `start` ms longer."""
+    synth = Synth().add("loaders", loader=0, train=True, num_workers=2, persistent_workers=persistent)
+    at = 0.0
+    for step in range(60):
+        first = step % 10 == 0
+        length = 50 + (start if first else 0)
+        tags = ("epoch-start",) if first else ()
+        synth.step(step, at, at + length, data_wait=length - 49, forward=24, backward=25, tags=tags)
+        synth.span("fetch", step, step % 2, at, at + fetch)
+        at += length
+    return synth.run()
+
+
+def test_the_first_batch_of_an_epoch_is_no_start_of_workers() -> None:
+    """Lasting workers have to make it as well."""
+    assert not list(RULES.get("restarted-workers").check(epochs(start=200, fetch=200)))
+    gain = one("restarted-workers", epochs(start=200, fetch=41)).gain
+    assert gain is not None
+    assert gain.low_ns == pytest.approx(gain.high_ns * 160 / 200)
+
+
+def test_workers_that_last_are_not_restarted() -> None:
+    assert not list(RULES.get("restarted-workers").check(epochs(start=200, fetch=10, persistent=True)))
+
+
+def always(gain: float, rank: int, explains: str = "") -> Rule:
+    """A rule that always finds the same."""
+
+    def check(run: Run) -> Iterator[Finding]:
+        saved = Gain(low_ns=0, high_ns=round(gain * MS), basis="test", confidence="table")
+        advice = (Advice(text="Mend it"),)
+        yield Finding(title="It", cause="model", evidence=(), gain=saved, advice=advice, ranks=(rank,))
+
+    return Rule(check=check, example=lambda synth, fixed: None, explains=explains)
+
+
+def test_a_reason_stands_for_the_general_finding_of_its_ranks() -> None:
+    def found(gain: float, rank: int) -> list[str]:
+        rules = {"general": always(8, 0), "reason": always(gain, rank, explains="general")}
+        return [block.rule for block in _with_rules(loading(EVEN), rules).findings]
+
+    assert found(2, rank=0) == ["reason"]
+    assert found(1.9, rank=0) == ["general", "reason"]  # too little to be the reason
+    assert found(2, rank=1) == ["general", "reason"]
+
+
+def alone(*, cpu: float, core_wait: float) -> Run:
+    """Without workers: fetches of 60 ms in steps of 80; `core_wait` of all time the process has no core."""
+    synth = Synth().add("meta", source="run.json", key="cores", value='{"effective": 16}')
+    synth.add("loaders", loader=0, train=True, dataset="Pictures", num_workers=0)
+    for step in range(40):
+        start = 80 * step
+        synth.step(step, start, start + 80, data_wait=60, forward=10, backward=10)
+        synth.span("fetch", step, None, start, start + 60, cpu=round(cpu * MS))
+        for what, value, rank in (("job CPU", 0.5, None), ("other CPU", 0.0, None), ("core wait", core_wait, 0)):
+            synth.add("system", time=(start + 40) * MS, rank=rank, what=what, value=value, unit="cores")
+    return synth.run()
+
+
+def test_without_workers_waits_for_a_core_are_no_waits_for_files() -> None:
+    assert rules_of(alone(cpu=60, core_wait=0)) == ["few-workers"]
+    assert rules_of(alone(cpu=6, core_wait=0)) == ["waiting-reads"]
+    crowded = waiting_input(alone(cpu=6, core_wait=0.8))
+    assert crowded is not None
+    assert crowded.idle == pytest.approx(0.1)
