@@ -198,11 +198,11 @@ def test_the_child_ends_between_two_ticks(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(ticks) == 1
 
 
-def test_a_tick_comes_at_once_and_every_second(tmp_path: Path) -> None:
+def test_a_tick_comes_at_once_and_ten_times_a_second(tmp_path: Path) -> None:
     ticks: list[float] = []
-    launch(["sleep", "1.3"], str(tmp_path / "out"), {}, lambda pid: ticks.append(time.monotonic()))
+    launch(["sleep", "0.5"], str(tmp_path / "out"), {}, lambda pid: ticks.append(time.monotonic()))
     assert len(ticks) >= 2
-    assert all(after - before > 0.5 for before, after in pairwise(ticks))
+    assert all(after - before > 0.05 for before, after in pairwise(ticks))
 
 
 def test_a_failing_tick_ends_the_ticks_only(tmp_path: Path) -> None:

@@ -31,8 +31,11 @@ Examples:
 @click.option("--format", "form", type=click.Choice(_FORMATS), help="[default: text, or what FILE ends in]")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
 @click.option("--summary", is_flag=True, help="Only the first screen: verdict, step, top findings (text).")
+@click.option("--standby", is_flag=True, hidden=True)
 @opening
-def COMMAND(paths: tuple[str, ...], form: str | None, output: str | None, summary: bool, **words: Any) -> None:
+def COMMAND(
+    paths: tuple[str, ...], form: str | None, output: str | None, summary: bool, standby: bool, **words: Any
+) -> None:
     """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz), a folder of ranks, or a pattern in quotes.
 
     Several PATHs are the ranks of one job. PATH and FILE may be URLs: s3://, gs://, abfs://; PATH also https://.
@@ -43,6 +46,8 @@ def COMMAND(paths: tuple[str, ...], form: str | None, output: str | None, summar
     check_output(output)
     from stepscope.cli._assemble import assemble, first_screen
 
+    if standby:
+        _stand_by()
     build = first_screen if summary else assemble
     report = build(open_for(build, paths, Opening(**words)))
     match form:
@@ -65,3 +70,15 @@ def COMMAND(paths: tuple[str, ...], form: str | None, output: str | None, summar
             (print_summary if summary else print_report)(console_for(stream), report)
             if isinstance(stream, io.StringIO):
                 write_text(stream.getvalue(), output)
+
+
+def _stand_by() -> None:
+    """Import what the first screen of a run takes, then wait until the job is over."""
+    from stepscope.cli._standby import NOT_TOLD, told
+    from stepscope.diagnose import RULES
+    from stepscope.importers import run_dir  # noqa: F401
+    from stepscope.render import terminal  # noqa: F401
+
+    RULES.load()
+    if not told():
+        sys.exit(NOT_TOLD)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,9 @@ import click
 
 from stepscope.cli._folder import run_folder
 from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
+from stepscope.cli._standby import Standby
 from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Exit, launch, leave, resolve
+from stepscope.collect.recorder import append_line
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
 from stepscope.render.format import plain
@@ -39,6 +41,7 @@ Examples:
 Everything after -- (or after the first word that is no option) belongs to the command.
 """
 _NOTES_SHOWN = 5
+_SAMPLE_S = 1.0  # of the machine's load
 
 
 class _Run(click.Command):
@@ -119,10 +122,11 @@ def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: boo
     if shutil.which(to_run[0], os.F_OK) is None:
         sys.exit(_refuse(to_run[0]))
     folder = run_folder(out, to_run)
+    standby = None if no_report or quiet else Standby(folder)
     show = not quiet and (progress == "lines" or (progress == "auto" and sys.stderr.isatty()))
-    end = launch(to_run, folder, options, _ticker(folder, show), asdict(effective_cores()))
+    end = launch(to_run, folder, options, _Ticker(folder, standby, show=show), asdict(effective_cores()))
     try:
-        _close(end, folder, report=not (no_report or quiet), quiet=quiet)
+        _close(end, folder, standby, quiet=quiet)
     except BrokenPipeError:  # nobody reads what we say: the exit code is the job's all the same
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     leave(end)
@@ -142,36 +146,43 @@ def _refuse(program: str) -> int:
     return NOT_EXECUTABLE
 
 
-def _ticker(folder: str, show: bool) -> Callable[[int], None]:
-    """What happens every second while the job runs. Its imports wait until the job has started."""
-    state: list[Any] = []
+class _Ticker:
+    """What happens while the job runs, called a few times a second. Its imports wait until the job has started."""
 
-    def tick(pid: int) -> None:
-        if not state:
-            from stepscope.cli._progress import Reporter
-            from stepscope.observe.system import SystemSampler
+    def __init__(self, folder: str, standby: Standby | None, *, show: bool) -> None:
+        self._folder, self._standby, self._show = folder, standby, show
+        self._next = 0.0
 
-            state.extend((SystemSampler(pid), Reporter(folder, clear=sys.stderr.isatty())))
-        sampler, reporter = state
-        if os.path.exists(os.path.join(folder, "run.json")):
-            from stepscope.collect.recorder import append_line
+    def __call__(self, pid: int) -> None:
+        if self._standby is not None:
+            self._standby.watch()
+        if not self._next:
+            self._begin(pid)
+        if time.monotonic() < self._next:
+            return
+        self._next = max(self._next + _SAMPLE_S, time.monotonic())
+        if os.path.exists(os.path.join(self._folder, "run.json")):
+            append_line(os.path.join(self._folder, "system.jsonl"), self._sampler.sample())
+        if self._show:
+            self._reporter.tick()
 
-            append_line(os.path.join(folder, "system.jsonl"), sampler.sample())
-        if show:
-            reporter.tick()
+    def _begin(self, pid: int) -> None:
+        from stepscope.cli._progress import Reporter
+        from stepscope.observe.system import SystemSampler
 
-    return tick
+        self._sampler, self._reporter = SystemSampler(pid), Reporter(self._folder, clear=sys.stderr.isatty())
+        self._next = time.monotonic()
 
 
-def _close(end: Exit, folder: str, *, report: bool, quiet: bool) -> None:
+def _close(end: Exit, folder: str, standby: Standby | None, *, quiet: bool) -> None:
     """Say what limits the job, what was not recorded and what to do next."""
     if end.not_started:
         _say(end.not_started)
         if end.code == NOT_EXECUTABLE:
             click.echo("  chmod +x it, or name the program that runs it: stepscope run -- bash FILE", err=True)
         return
-    if end.recorded and report:
-        _analyse(folder)
+    if end.recorded and standby is not None:
+        _analyse(standby)
     for note in end.not_recorded[:_NOTES_SHOWN]:
         _say(f"not recorded: {note['what']}: {note['why']}")
     if len(end.not_recorded) > _NOTES_SHOWN:
@@ -182,22 +193,17 @@ def _close(end: Exit, folder: str, *, report: bool, quiet: bool) -> None:
         click.echo(f"  stepscope report {_quoted(folder)} --format html -o report.html", err=True)
 
 
-def _analyse(folder: str) -> None:
+def _analyse(standby: Standby) -> None:
     """Print the first screen of the report to stderr, from a process of its own."""
-    import subprocess
-
-    command = [sys.executable, "-P", "-m", "stepscope", "report", "--summary", "--", folder]
     click.echo("", err=True)
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE, check=False
-        )
+        code, said = standby.verdict()
     except (OSError, KeyboardInterrupt) as failure:
         _say(f"the recording was not analysed: {failure or 'interrupted'}")
         return
-    if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        why = lines[0] if done.returncode == 2 and lines else lines[-1] if lines else f"ended with {done.returncode}"
+    if code:
+        lines = said.splitlines()
+        why = lines[0] if code == 2 and lines else lines[-1] if lines else f"ended with {code}"
         _say(f"the recording could not be analysed: {why.removeprefix('stepscope: ')}")
     click.echo("", err=True)
 

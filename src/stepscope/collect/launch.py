@@ -21,7 +21,7 @@ __all__ = ["Exit", "begin_run", "finish_run", "job_environment", "launch", "leav
 
 INJECT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inject")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell gives
-TICK_NS = 1_000_000_000
+TICK_NS = 100_000_000
 LOW_SPACE = 1 << 16  # bytes free at the end below which we say that the disk was full
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT)
@@ -60,8 +60,8 @@ def launch(
 ) -> Exit:
     """Run `command` and record it in `run_dir`, which is made here; the command runs even if it cannot be.
 
-    `options` go to the probe (STEPSCOPE_OPTIONS). `on_tick(pid)` is called at once and then every second in this
-    thread. `cores` is written into run.json. Call it from the main thread.
+    `options` go to the probe (STEPSCOPE_OPTIONS). `on_tick(pid)` is called at once and then ten times a second in
+    this thread. `cores` is written into run.json. Call it from the main thread.
     """
     run_dir = os.path.abspath(run_dir)
     missing: list[dict[str, str]] = []

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .mapped import MappedFile
 
 __all__ = [
+    "ENDINGS",
     "HEADER_SIZE",
     "NOTES_SIZE",
     "BinaryFile",
@@ -21,8 +22,12 @@ __all__ = [
     "append_line",
     "both_clocks",
     "clock_reading",
+    "leave_ending",
     "leave_note",
 ]
+
+ENDINGS = "endings.jsonl"
+"""File of the run directory with the processes that have begun to end."""
 
 HEADER_SIZE = 64
 """Bytes before the first record of a binary file."""
@@ -49,6 +54,14 @@ def leave_note(run_dir: str, what: str, why: object) -> None:
     """A note beside the folders of the processes, for one that has no folder. Never raises."""
     try:
         append_line(os.path.join(run_dir, "notes.jsonl"), _note(what, why))
+    except Exception:
+        return
+
+
+def leave_ending(run_dir: str, pid: int) -> None:
+    """A line beside the folders of the processes: this one trains no more. Never raises."""
+    try:
+        append_line(os.path.join(run_dir, ENDINGS), {"pid": pid, "monotonic_ns": time.monotonic_ns()})
     except Exception:
         return
 

@@ -8,7 +8,7 @@ import sys
 
 from . import facts, fields
 from .clock import FLAG_TRACING, OFF, RECORD, LoaderUse, StepClock
-from .recorder import Recorder, leave_note
+from .recorder import Recorder, leave_ending, leave_note
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -213,6 +213,7 @@ class Session:
         recorder = self._recorder
         if recorder is None or self._pid != os.getpid():
             return
+        leave_ending(self._run_dir, self._pid)
         self._clock.thread = self._clock.state.thread = OFF
         self._clock.edge = self._clock.boundary = None
         for what, helper in self._helpers:
