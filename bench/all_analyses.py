@@ -13,6 +13,11 @@ import time
 from pathlib import Path
 
 from open_trace import TILED, corpus, peer_python, tiled
+from stepscope.core.memory import keep_freed_memory, polars_keeping_freed_memory
+
+polars_keeping_freed_memory()  # before the modules below import it
+# ruff: noqa: E402
+
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
@@ -45,9 +50,10 @@ for name, options in (
 
 
 def opened(trace: Path) -> Run:
-    """The run with all tables in memory."""
+    """The run with all tables in memory, opened as the commands do it."""
     sink = Sink()
     importer_of(trace).read(trace, sink)
+    keep_freed_memory()
     return sink.run(str(trace))
 
 

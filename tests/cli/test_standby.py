@@ -46,7 +46,7 @@ def test_without_a_word_it_ends_in_silence(run: Path) -> None:
 def test_it_is_started_when_a_process_of_the_job_begins_to_end(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     standby = Standby(str(run))
     standby.watch()
-    assert standby._process is None
+    assert vars(standby)["_process"] is None
     leave_ending(str(run), 4711)
     assert json.loads((run / ENDINGS).read_text())["pid"] == 4711
     standby.watch()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from stepscope.core.errors import BadInput
+from stepscope.core.memory import keep_freed_memory, polars_keeping_freed_memory
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
@@ -31,6 +33,12 @@ class Opening:
 
 def opening(command: Command) -> Command:
     """Add the options of commands that open runs; the command gets them as keywords for `Opening`."""
+
+    @wraps(command)
+    def with_options(*words: Any, **more: Any) -> Any:
+        polars_keeping_freed_memory()
+        return command(*words, **more)
+
     for option in (
         click.option("--no-cache", is_flag=True, help="Parse traces anew and keep nothing of them."),
         click.option("--dask", metavar="ADDRESS", help="Open ranks on the cluster of this Dask scheduler."),
@@ -39,8 +47,8 @@ def opening(command: Command) -> Command:
             help="Open ranks in so many processes; 1: in this one [default: the cores there are].",
         ),
     ):  # fmt: skip
-        command = option(command)
-    return command
+        with_options = option(with_options)
+    return cast("Command", with_options)
 
 
 def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Opening) -> Run:
@@ -51,7 +59,7 @@ def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Openi
     from stepscope.store import open_run
 
     with Reading() as reading, _named_as_asked():
-        return open_run(
+        run = open_run(
             paths,
             workers=_workers(options),
             first=compute,
@@ -59,6 +67,8 @@ def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Openi
             progress=reading.file,
             ranks_done=reading.ranks,
         )
+    keep_freed_memory()
+    return run
 
 
 @contextmanager
