@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.analyses._launches import launches
+from stepscope.analyses._operator_groups import numbered
 from stepscope.analyses.kernel_launches import kernel_launches
 from stepscope.analyses.kernels import kernels
 from stepscope.analyses.operator_kernels import operator_kernels
@@ -264,3 +265,15 @@ def _work_inside(run: Run, name: str) -> Spans:
         if name in around:
             inside.append(work)
     return spans(found.work[inside])
+
+
+def test_names_alone_get_the_numbers_that_other_keys_get() -> None:
+    name = pl.Series("name", ["b", "a", None, "b", "c", None, "a"])
+    kind = pl.Enum(["c", "unused", "a", "b"])
+    names = pl.DataFrame({"rank": [3] * 7, "name": name.cast(kind)})
+    number, groups = numbered(names)
+    assert number.tolist() == [0, 1, 2, 0, 3, 2, 1]
+    assert groups["name"].to_list() == ["b", "a", None, "c"]
+    others, texts = numbered(names.with_columns(pl.col("name").cast(pl.String)))
+    assert others.tolist() == number.tolist()
+    assert texts.equals(groups.with_columns(pl.col("name").cast(pl.String)))

@@ -13,6 +13,7 @@ __all__ = [
     "RECORD_STEPS",
     "RECORD_TRACE",
     "RECORD_TRACE_ON_GPU",
+    "alike",
     "at_rows",
     "by_rank",
     "parts",
@@ -37,9 +38,14 @@ def by_rank(frame: pl.DataFrame) -> dict[int, pl.DataFrame]:
     return {part["rank"][0]: part for part in parts(frame, "rank")}
 
 
+def alike(numbers: pl.DataFrame) -> bool:
+    """Whether all rows are equal, and without null."""
+    return all(column.null_count() == 0 and column.min() == column.max() for column in numbers)
+
+
 def parts(frame: pl.DataFrame, *keys: str) -> list[pl.DataFrame]:
     """The rows with equal numbers in `keys`, in the order of their first rows. A frame of one part is not copied."""
-    if frame.height and all(column.null_count() == 0 and column.min() == column.max() for column in frame[keys]):
+    if frame.height and alike(frame[keys]):
         return [frame]
     return frame.partition_by(keys, maintain_order=True)
 

@@ -38,8 +38,8 @@ _LATE_START = 100_000  # ns: HTA's launch_delay_cutoff
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, the most calls first. Raises MissingData without device work or without calls that launched it."""
     work = launched_work(run)
-    each = work.group_by("rank", "call").agg(
-        pl.col("call_name").first(),
+    each = work.group_by("call").agg(
+        pl.col("rank", "call_name").first(),
         work=pl.len(),
         host=(pl.col("call_end") - pl.col("call_start")).first(),
         delay=(pl.col("start").min() - pl.col("call_end").first()).clip(0),
