@@ -15,7 +15,9 @@ from stepscope.sections.input_pipeline import SECTION
 STEP = 40  # ms
 
 
-def span(synth: Synth, stage: str, start: float, end: float, worker: int | None, batch: int, **columns: object) -> None:
+def span(
+    synth: Synth, stage: str, start: float, end: float, worker: int | None, batch: int | None = None, **columns: object
+) -> None:
     known = {"loader": 0, "iterator": 1, "epoch": 0, "weight": 1, "failed": False, "rank": 0}
     synth.add(
         "loader_spans", pid="1" if worker is None else str(100 + worker), worker=worker, stage=stage, batch=batch,
@@ -140,3 +142,19 @@ def test_a_line_that_was_sampled_in_the_workers_comes_before_the_calls_around_it
     assert any(advice.text.startswith("Make this line cheaper") for advice in found.advice)
     tables, _ = told(synth)
     assert tables[2] == "Lines that workers are at"
+
+
+def test_workers_that_wait_for_cores_and_starts_that_are_waited_for_are_said() -> None:
+    assert not any("core" in sentence or "started" in sentence for sentence in told(two_workers_in_step())[1])
+    synth = Synth()
+    for epoch, begin in enumerate((0, 1000)):
+        at = {"iterator": epoch + 1, "batch": 0}
+        span(synth, "start workers", begin, begin + 20, None, **at)
+        span(synth, "fetch", begin + 30, begin + 70, 0, **at, cpu=30 * MS, core_wait=8 * MS)
+        span(synth, "wait", begin + 20, begin + 75, None, **at)
+        span(synth, "stop workers", begin + 80, begin + 90, None, **at)
+    assert told(synth)[1][:2] == [
+        "Workers waited for a core in 0.2 of the time in which they made batches: these times are longer than on a "
+        "machine with free cores. Compare CPU times; core_waits tells who has the cores.",
+        "Workers of loader 0 were started 2 times, and training waited 4e+07 for their start and end each time.",
+    ]

@@ -1,9 +1,11 @@
 """What workers and the training process did with their time."""
 
+import polars as pl
 import pytest
 
 from stepscope.analyses.loader_batches import loader_batches
 from stepscope.analyses.loader_stages import loader_stages
+from stepscope.analyses.loader_starts import loader_starts
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.analyses.loader_workers import loader_workers
 from stepscope.analyses.stall_pattern import stall_pattern
@@ -61,9 +63,18 @@ def test_stages_are_sums_with_weights() -> None:
 
 def test_a_worker_without_work_is_starved_or_ahead() -> None:
     assert loader_workers(two_workers().run()).rows() == [
-        (0, 0, 0, 1, 88 * MS, 10 * MS, 2 * MS, 0, 7 * MS, 0.5),
-        (0, 0, 1, 3, 50 * MS, 0, 6 * MS, 4 * MS, 0, 1.0),
+        (0, 0, 0, 1, 88 * MS, 10 * MS, 2 * MS, 0, 7 * MS, 0.5, None, None),
+        (0, 0, 1, 3, 50 * MS, 0, 6 * MS, 4 * MS, 0, 1.0, None, None),
     ]
+
+
+def test_a_worker_that_is_off_its_core_waits_for_one_or_for_something_else() -> None:
+    synth = Synth()
+    span(synth, "fetch", 0, 20, worker=0, cpu=8, core_wait=9 * MS)
+    span(synth, "fetch", 20, 30, worker=0, cpu=6, core_wait=1 * MS, weight=2)
+    span(synth, "fetch", 0, 10, worker=1, cpu=9, core_wait=3 * MS)  # clocks are read one after another
+    rows = loader_workers(synth.run()).select("busy", "running", "core_wait", "blocked").rows()
+    assert rows == [(40 * MS, 0.5, 11 * MS, 9 * MS), (10 * MS, 0.9, 1 * MS, 0)]
 
 
 def test_loaders_are_apart_and_those_inside_a_worker_are_no_workers() -> None:
@@ -169,3 +180,49 @@ def test_a_batch_that_was_ready_or_not_recorded_whole_was_late_in_nothing() -> N
         span(synth, "wait", needed, 70, batch=batch)
     span(synth, "serialize", 32, 35, worker=0, batch=0)
     assert loader_batches(synth.run()).select("late_in", "late_there").rows() == [(None, None), (None, None)]
+
+
+def started(synth: Synth, iterator: int, at: int) -> None:
+    """Two workers are started, make batches of 10 ms after one of 30, and end."""
+    span(synth, "start workers", at, at + 20, iterator=iterator, batch=None)
+    for worker, began in enumerate((at + 5, at + 15)):
+        who: dict[str, int] = {"worker": worker, "iterator": iterator}
+        span(synth, "start", began, began + 4, cpu=3, batch=None, **who)
+        span(synth, "set up", began + 4, began + 6, batch=None, **who)
+        for batch, (begin, end) in enumerate(((6, 36), (40, 50), (60, 70))):
+            span(synth, "fetch", began + begin, began + end, batch=2 * batch + worker, **who)
+        span(synth, "end", at + 105 + worker, at + 105 + worker, batch=None, **who)
+    span(synth, "wait", at + 30, at + 45, iterator=iterator)
+    span(synth, "wait", at + 46, at + 100, iterator=iterator, batch=1)
+    span(synth, "stop workers", at + 100, at + 110, iterator=iterator, batch=None)
+
+
+def test_the_life_of_workers_that_are_started_in_each_epoch() -> None:
+    synth = Synth()
+    for epoch in range(2):
+        started(synth, epoch + 1, 1000 * epoch)
+    span(synth, "fetch", 0, 10)  # a loader without workers
+    table = loader_starts(synth.run())
+    assert table.select("iterator", "worker", pl.col("asked") // MS).rows() == [
+        (1, 0, 0), (1, 1, 0), (2, 0, 1000), (2, 1, 1000),
+    ]  # fmt: skip
+    row = {
+        name: value / MS
+        for name, value in table.drop("rank", "loader", "iterator", "worker").row(1, named=True).items()
+    }
+    assert row == {
+        "asked": 0, "queued": 15, "starting": 4, "starting_cpu": 3, "setting_up": 2, "first_fetch": 30,
+        "later_fetch": 10, "waited": 20 + 15 + 5, "waited_start": 20, "ending": 6, "ended": 10,
+    }  # fmt: skip
+
+
+def test_a_worker_that_was_killed_before_it_made_a_batch() -> None:
+    synth = Synth()
+    span(synth, "start workers", 0, 20, batch=None)
+    span(synth, "set up", 10, 12, worker=0, batch=None)
+    (row,) = loader_starts(synth.run()).rows(named=True)
+    assert {name for name, value in row.items() if value is None} == {
+        "queued", "starting", "starting_cpu", "first_fetch", "later_fetch", "waited", "waited_start", "ending", "ended",
+    }  # fmt: skip
+    with pytest.raises(MissingData, match="starts"):
+        loader_starts(two_workers().run())

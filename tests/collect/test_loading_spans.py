@@ -2,18 +2,20 @@
 
 import itertools
 import json
+import multiprocessing.queues
 import os
 import queue
 import struct
 import threading
 import types
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepscope.collect.loading import spans as file_of_spans
-from stepscope.collect.loading.fetching import fetch_hook
+from stepscope.collect.loading.fetching import count_fetches, fetch_hook
 from stepscope.collect.loading.lane import BATCH_COST, OWN_NS, Lane
 from stepscope.collect.loading.receiving import Receiver, pin_hook
 from stepscope.collect.loading.spans import (
@@ -25,10 +27,12 @@ from stepscope.collect.loading.spans import (
     PIN,
     PUT,
     RECORD,
+    SEND,
+    SERIALIZE,
     SpanFile,
     open_spans,
 )  # fmt: skip
-from stepscope.collect.loading.worker import worker_hook
+from stepscope.collect.loading.worker import Feeder, worker_hook
 from stepscope.collect.mapped import reserves
 
 HEADER = struct.Struct("<16sIIqqq16x")
@@ -229,6 +233,44 @@ def test_a_data_set_that_cannot_be_looked_at_is_fetched_from_as_ever(spans: Span
         assert fetch(fetcher, [4, 5]) == (4, 5)
 
 
+def test_batches_that_are_not_due_only_pass_through(spans: SpanFile) -> None:
+    lane, fetcher = Lane(spans, 1), Fetcher(None, "abcd")
+    count_fetches(fetcher, lane)
+    for batch in range(7):
+        lane.due = lane.due if batch else 0
+        assert fetcher.fetch([1]) == ("b",)
+        if batch == 0:
+            lane.due = 3  # the recorder wants the fourth next; it is asked after a fetch that it looked at
+            count_fetches(fetcher, lane)
+    with pytest.raises(IndexError) as raised:
+        fetcher.fetch([9])
+    assert "collate/loading" not in "".join(str(entry.path) for entry in raised.traceback)
+    recorded = [(row[4], row[7]) for row in rows(spans) if row[-1] == FETCH]
+    assert recorded[:2] == [(0, 1), (3, 3)]
+    gone = weakref.ref(fetcher)
+    del fetcher, raised
+    assert gone() is None  # not only when garbage is collected: a data set may hold files
+
+
+def test_the_feeder_thread_is_timed_while_a_recorded_batch_is_on_its_way(spans: SpanFile) -> None:
+    data_queue = multiprocessing.get_context("fork").Queue()
+    pickler = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
+    lane = types.SimpleNamespace(weights={}, spans=spans, epoch=2)
+    feeder = Feeder(lane, data_queue)  # type: ignore[arg-type]
+    for batch in range(4):
+        if batch == 2:
+            lane.weights[batch] = 5
+            feeder.expect()
+        data_queue.put((batch, b"x" * 1000))
+        assert data_queue.get(timeout=30) == (batch, b"x" * 1000)
+    data_queue.close()
+    data_queue.join_thread()
+    assert multiprocessing.queues._ForkingPickler is pickler  # type: ignore[attr-defined]
+    assert "_send_bytes" not in vars(data_queue._writer)  # type: ignore[attr-defined]
+    assert [(row[-1], row[4], row[7], row[9]) for row in rows(spans)] == [(SERIALIZE, 2, 5, 2), (SEND, 2, 5, 2)]
+    assert rows(spans)[1][6] > 1000
+
+
 # -- the loop of a worker ------------------------------------------------------------------------------------------
 
 
@@ -245,12 +287,11 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
     class Kinds:
         @staticmethod
         def create_fetcher(dataset: Any) -> Any:
-            return Fetching(None, dataset)
-
-    class Fetching(Fetcher):
-        fetch = fetch_hook(Fetcher.fetch)  # type: ignore[assignment]
+            return Fetcher(None, dataset)
 
     class Loading:
+        born = 0
+
         def open(self, role: str, about: dict[str, Any]) -> SpanFile:
             return spans
 
@@ -261,6 +302,8 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
             raise error
 
     timed = []
+    pickler = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
+    monkeypatch.setattr(multiprocessing.queues, "_ForkingPickler", pickler)
 
     def loop(dataset: Any, index_queue: Any, data_queue: Any, base_seed: int, worker_id: int, num_workers: int) -> None:
         """Gets and fetches as torch's does, two epochs."""
@@ -271,8 +314,10 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
                 fetcher.fetch(index_queue.get(timeout=5)[1])
 
     monkeypatch.setattr("stepscope.collect.loading.lane.stride", lambda cost, used, share: 10)
-    busy = types.SimpleNamespace(_thread=threading.current_thread())
-    worker_hook(loop, Loading(), Kinds)("ab", Tasks(), busy, 1, 0, 1)  # type: ignore[arg-type]
+    data_queue = multiprocessing.get_context("fork").Queue()
+    worker_hook(loop, Loading(), Kinds)("ab", Tasks(), data_queue, 1, 0, 1)  # type: ignore[arg-type]
+    now = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
+    assert now is not pickler  # it waits for batches that never came
     assert [number for number, was in enumerate(timed) if was] == [0, 1, 10, 11, 20, 21, 30, 31]
     for stage in (INDEX_WAIT, FETCH, PUT):
         found = [(row[4], row[7], row[9]) for row in rows(spans) if row[-1] == stage]

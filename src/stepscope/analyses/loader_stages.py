@@ -3,14 +3,17 @@
 One row is a stage of a DataLoader on a rank. Not every batch is recorded: each span says how many it stands for, and
 `count`, `wall` and `cpu` are sums with these weights. `where` says who did it: the main thread of a worker, its feeder
 thread, the main process, or there the pin-memory thread. Stages of one thread lie one after another, but for
-sample and collate, which are parts of fetch, and receive and send index, which are parts of wait. `waiting` is wall
-time without CPU time: for a disk, the network, a lock or a core. `share` is of the time from the loader's first span
-to its last, summed over the processes that have the stage. With num_workers=0 the main process fetches.
+sample and collate, which are parts of fetch, and receive and send index, which are parts of wait or of start workers.
+`waiting` is wall time without CPU time: for a disk, the network, a lock or a core. `share` is of the time from the
+loader's first span to its last, summed over the processes that have the stage. With num_workers=0 the main process
+fetches.
 
 The stages: index wait (a worker has nothing to do), fetch (makes a batch), sample (one `__getitem__`, or a
 `__getitems__`), collate, put (hands the batch to the feeder thread), serialize (copies it into shared memory), send
 (waits for the pipe and writes), send index (the sampler, and the order to a worker), wait (the training process, for
-its next batch), receive (takes the batch out of the queue), pin (copies it into pinned memory).
+its next batch), receive (takes the batch out of the queue), pin (copies it into pinned memory). When workers begin and
+end: start (the process, until its loop begins), set up (until it asks for work), start workers and stop workers (the
+training process, which waits meanwhile); `loader_starts` has them one by one.
 """
 
 import polars as pl
@@ -21,7 +24,7 @@ from stepscope.core.schema import Column
 
 __all__ = ["ANALYSIS", "RECORD_LOADING", "loader_stages"]
 
-RECORD_LOADING = "record them: `stepscope run --loader on -- COMMAND`"
+RECORD_LOADING = "record them: `stepscope run --loader on -- COMMAND`; only torch's and torchdata's DataLoader are seen"
 
 COLUMNS = (
     RANK,
@@ -41,7 +44,7 @@ _KEYS = ("rank", "loader", "stage", "where")
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, loader and time. Raises MissingData without spans of loading."""
-    spans = run.table("loader_spans", how=RECORD_LOADING).with_columns(where=_where())
+    spans = run.table("loader_spans", how=RECORD_LOADING).filter(pl.col("stage") != "end").with_columns(where=_where())
     alive = spans.group_by("rank", "loader", "pid").agg(alive=pl.col("end").max() - pl.col("start").min())
     wall, weight = pl.col("end") - pl.col("start"), pl.col("weight")
     sums = spans.group_by(_KEYS).agg(

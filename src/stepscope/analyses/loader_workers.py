@@ -6,8 +6,10 @@ asking for indices. A worker that waits for indices has delivered all that was a
 the training process was computing (the queue is full, nothing is lost), `starved` while the training process itself
 waited for a batch: another worker was behind, and this one was not allowed to help, as batches are handed over in order
 and each takes the next index only when one is used up. `sending` is time of the feeder thread, beside all of these.
-`running` is the part of busy in which the thread had a core; the rest it waited, for a disk, the network, a lock or a
-core.
+`running` is the part of busy in which the thread had a core. The rest is `core_wait`, in which it could have run but
+had no core, by the scheduler's own count (the second field of Linux's /proc/PID/schedstat), and `blocked`, in which it
+waited for a disk, the network or a lock. Where `core_wait` is large, all times of the table are those of a busy
+machine.
 """
 
 import polars as pl
@@ -32,7 +34,13 @@ COLUMNS = (
     Column("starved", pl.Int64, "ns", "without work while the training process waited for a batch"),
     Column("sending", pl.Int64, "ns", "its feeder thread: serialising, waiting for the pipe and writing"),
     Column("running", pl.Float64, "ratio", "part of busy in which it had a core; null: not read"),
+    Column("core_wait", pl.Int64, "ns", "part of busy in which it waited for a core; null: not read"),
+    Column("blocked", pl.Int64, "ns", "the rest of busy, in which it waited for something else; null: not read"),
 )
+LEADING = (
+    "rank", "loader", "worker", "batches", "busy", "running", "core_wait", "blocked", "starved", "ahead", "putting",
+    "sending",
+)  # fmt: skip
 
 
 def compute(run: Run) -> pl.DataFrame:
@@ -56,13 +64,20 @@ def _times(own: pl.DataFrame, waits: pl.DataFrame) -> tuple[object, ...]:
     starved = int((overlap_each(spans(idle), spans(waits)) * idle["weight"].to_numpy()).sum())
     fetches = own.filter(pl.col("stage") == "fetch")
     sums = {stage: int(part.select(length).to_series().sum()) for (stage,), part in own.group_by("stage")}
-    busy, cpu = sums.get("fetch", 0), fetches.select(pl.col("cpu") * pl.col("weight")).to_series()
-    running = min(1.0, float(cpu.sum()) / busy) if busy and not cpu.null_count() else None
+    busy = sums.get("fetch", 0)
+    cpu, waited = (
+        None if (known := fetches[name] * fetches["weight"]).null_count() else int(known.sum())
+        for name in ("cpu", "core_wait")
+    )
+    running = None if cpu is None or not busy else min(1.0, cpu / busy)
+    waited = None if cpu is None or waited is None else min(waited, max(0, busy - cpu))
+    blocked = None if cpu is None or waited is None else max(0, busy - cpu - waited)
     waiting = sums.get("index wait", 0)
     sending = sums.get("serialize", 0) + sums.get("send", 0)
     return (
-        int(fetches["weight"].sum()), busy, sums.get("put", 0), waiting - starved, starved, sending, running
+        int(fetches["weight"].sum()), busy, sums.get("put", 0), waiting - starved, starved, sending, running, waited,
+        blocked,
     )  # fmt: skip
 
 
-ANALYSIS = loader_workers = Analysis(compute=compute, columns=COLUMNS, scope="rank")
+ANALYSIS = loader_workers = Analysis(compute=compute, columns=COLUMNS, scope="rank", leading=LEADING)

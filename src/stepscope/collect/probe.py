@@ -106,6 +106,7 @@ class _Probe:
         self._learn = session.learn
         self._registry = Registry(self._learn)
         self._overrides: Any = None
+        self._loading: Any = None
         self._clock.identify = self._registry.identify
         os.register_at_fork(after_in_child=session.forked)
         _announce(run_dir)
@@ -123,10 +124,15 @@ class _Probe:
             return
         from .loading.hooks import install
 
-        install(module, self._run_dir, self._registry.known, asked == "all", options.get("loader_lines_hz", 0))
+        lines_hz = options.get("loader_lines_hz", 0)
+        self._loading = install(module, self._run_dir, self._registry.known, asked == "all", lines_hz)
 
     def stateful_loader(self, module: Any) -> None:
         self._hook_loader(module.StatefulDataLoader)
+        if self._loading is not None:
+            from .loading.hooks import install_stateful
+
+            install_stateful(module, self._loading)
 
     def _hook_loader(self, loader: Any) -> None:
         loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)

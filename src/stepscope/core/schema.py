@@ -209,6 +209,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("line", pl.Int64, None, "its line"),
         *_span(),
         Column("cpu", pl.Int64, "ns", "CPU time of the thread; null: not read"),
+        Column("core_wait", pl.Int64, "ns", "of a fetch: time that it waited for a core; null: not read"),
         Column("count", pl.Int64, "count", "samples in it; of a sending: bytes"),
         Column("weight", pl.Int64, "count", "spans that this one stands for, itself included"),
         Column("failed", pl.Boolean, None, "true: it raised an exception, or the data set ended in it"),

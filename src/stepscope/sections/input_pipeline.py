@@ -5,6 +5,7 @@ import polars as pl
 from stepscope.analyses.loader_batches import loader_batches
 from stepscope.analyses.loader_lines import loader_lines
 from stepscope.analyses.loader_stages import RECORD_LOADING, loader_stages
+from stepscope.analyses.loader_starts import loader_starts
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.analyses.loader_workers import loader_workers
 from stepscope.analyses.stall_pattern import stall_pattern
@@ -19,6 +20,7 @@ _STAGES = 12
 _WORKERS = 16
 _CALLS = 10
 _LINES = 8
+_DISTURBED = 0.1  # of the time of fetches: waits for a core that short change no conclusion
 _REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
 _STAGE = {
     "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
@@ -26,7 +28,8 @@ _STAGE = {
 }  # fmt: skip
 _WORKER = {
     "rank": "rank", "loader": "loader", "worker": "worker", "batches": "batches", "busy": "busy", "running":
-    "with a core", "putting": "putting", "ahead": "ahead", "starved": "starved", "sending": "sending",
+    "with a core", "core_wait": "waiting for a core", "putting": "putting", "ahead": "ahead", "starved": "starved",
+    "sending": "sending",
 }  # fmt: skip
 _CALL = {
     "rank": "rank", "loader": "loader", "stage": "stage", "name": "name", "count": "count", "mean": "mean", "own":
@@ -61,13 +64,44 @@ def build(run: Run) -> list[Block]:
         blocks += excerpt(
             "DataLoader workers", loader_workers, workers, headings, limit=_WORKERS, name="loader_workers"
         )
-    return [*blocks, *_late(run), *_stalls(run)]
+    return [*blocks, *_noise(workers), *_started(run), *_late(run), *_stalls(run)]
 
 
 def _told(rows: pl.DataFrame, headings: dict[str, str]) -> dict[str, str]:
     """Headings without a lone loader."""
     lone = rows["loader"].n_unique() == 1
     return {column: heading for column, heading in headings.items() if not (lone and column == "loader")}
+
+
+def _noise(workers: pl.DataFrame | None) -> list[Block]:
+    """Are the times above those of a machine without cores to spare?"""
+    known = workers.drop_nulls("core_wait") if workers is not None else pl.DataFrame()
+    if known.is_empty():
+        return []
+    waited, busy = int(known["core_wait"].sum()), int(known["busy"].sum())
+    if waited < _DISTURBED * busy:
+        return []
+    text = (
+        "Workers waited for a core in {} of the time in which they made batches: these times are longer than on a "
+        "machine with free cores. Compare CPU times; core_waits tells who has the cores."
+    )
+    return [Text(text, (Value(waited / busy, "ratio"),))]
+
+
+def _started(run: Run) -> list[Block]:
+    """What the starts of workers cost, of each loader whose workers are started again and again."""
+    starts = _optional(loader_starts, run)
+    if starts is None:
+        return []
+    each = starts.drop_nulls("waited_start").group_by("loader", "rank", "iterator").agg(
+        waited=pl.col("waited_start").max() + pl.col("ended").max().fill_null(0)
+    )  # fmt: skip
+    loaders = each.group_by("loader").agg(pl.col("waited").mean(), times=pl.len()).filter(pl.col("times") > 1)
+    text = "Workers of loader {} were started {} times, and training waited {} for their start and end each time."
+    return [
+        Text(text, (Value(loader, "count"), Value(times, "count"), Value(waited, "ns")))
+        for loader, waited, times in loaders.sort("loader").iter_rows()
+    ]
 
 
 def _late(run: Run) -> list[Block]:

@@ -171,6 +171,13 @@ def two_epochs(dataset: Dataset[Any], **options: Any) -> None:
         training.epoch(loader)
 
 
+def no_loader() -> None:
+    """Batches come from a generator."""
+    rows = [Rows()[index] for index in range(LENGTH)]
+    for _ in range(2):
+        training.epoch(torch.stack(rows[at : at + BATCH]) for at in range(0, LENGTH, BATCH))  # type: ignore[arg-type]
+
+
 def train_and_validate(**options: Any) -> None:
     train, validate = DataLoader(Rows(), BATCH, shuffle=True, **options), DataLoader(Others(), BATCH, **options)
     for _ in range(2):
@@ -200,6 +207,7 @@ WAYS = {
     "no-batches": lambda: training.epoch(DataLoader(Rows(), batch_size=None, num_workers=1)),
     "validation": lambda: train_and_validate(num_workers=1),
     "break": lambda: training.epoch(DataLoader(Rows(), BATCH, num_workers=2), 2),
+    "no-loader": no_loader,
     "broken": lambda: training.epoch(DataLoader(Broken(), BATCH, num_workers=2)),
     "single-broken": lambda: training.epoch(DataLoader(Broken(), BATCH)),
     "deadly": lambda: training.epoch(DataLoader(Deadly(), BATCH, num_workers=2)),

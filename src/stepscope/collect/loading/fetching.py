@@ -11,6 +11,7 @@ import copy
 import os
 import sys
 import time
+import weakref
 
 from .. import facts
 from .calls import Calls
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-__all__ = ["FETCH_CODE", "fetch_hook", "without_our_frames"]
+__all__ = ["FETCH_CODE", "count_fetches", "counted", "fetch_hook", "without_our_frames"]
 
 FAILED = 1  # flag: the fetch raised, or the iterable ended in it
 _MOST_DATASETS = 16  # one in another
 _OURS = os.path.dirname(os.path.abspath(__file__))
 
+_NO_LANE: Any = None
 _now = time.monotonic_ns
 
 
@@ -45,6 +47,7 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
         before = cpu_ns()
         held = _prepare(self, lane)
         calls = _prepare_calls(self, lane) if len(held) > 1 else None
+        lane.core_wait = lane.spans.core_waits.now()
         start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
         lane.prepared = cpu - before
         try:
@@ -67,8 +70,42 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return fetch
 
 
-FETCH_CODE = fetch_hook(lambda fetcher, index: None).__code__
-"""The code of every fetch: what it calls makes a batch."""
+def count_fetches(fetcher: Any, lane: Lane) -> None:
+    """Have a fetcher of torch counted in `lane`, and timed where a batch is due."""
+    kind = type(fetcher)
+    fetcher._stepscope_lane = lane
+    fetcher.fetch = counted(fetcher, kind.fetch, fetch_hook(kind.fetch), lane)
+
+
+def counted(owner: Any, plain: Callable[..., Any], hook: Callable[..., Any], lane: Lane) -> Callable[..., Any]:
+    """A function to be an attribute of `owner`, in the place of its method `plain`: it calls that, and `hook` where the
+    lane has to look at a batch.
+
+    Between two long samples nothing of ours is in the caches, and each line that is run then costs a microsecond: so
+    batches that are not recorded only pass through here. Nothing keeps the owner alive by it.
+    """
+    this, left, ahead = weakref.ref(owner), 1, 1
+
+    def count(*given: Any) -> Any:
+        nonlocal left, ahead
+        left -= 1
+        try:
+            if left > 0:
+                return plain(this(), *given)
+            lane.passed(ahead - 1)
+            try:
+                return hook(this(), *given)
+            finally:
+                left = ahead = lane.uncounted()
+        except BaseException as error:
+            without_our_frames(error)
+            raise
+
+    return count
+
+
+FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE).__code__
+"""The code that every fetch goes through: what it calls makes a batch."""
 
 
 def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
@@ -128,6 +165,7 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
     """Write the spans of a fetch that has ended, and settle when the next is due. Never raises."""
     end, cpu_end = _now(), cpu_ns()
     try:
+        waited = lane.spans.core_waits.now() - lane.core_wait if lane.core_wait >= 0 else -1
         size = len(index) if isinstance(index, (list, tuple)) else 1
         weight, write = lane.weight(), lane.spans.write
         lane.ended, lane.stood_for = end, weight
@@ -137,13 +175,15 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
             write(COLLATE, lane.collate_start, end - lane.collate_start, cpu_end - lane.collate_cpu, *at, -1, name,
                   size, flags)  # fmt: skip
         name = _dataset_name(lane, fetcher.dataset)
-        write(FETCH, start, end - start, cpu_end - cpu, *at, -1, name, size, flags)
+        write(FETCH, start, end - start, cpu_end - cpu, *at, waited, name, size, flags)
         if lane.count:
             lane.detail_last = lane.seen - 1
             every = stride(
                 (lane.count + lane.extra) * SAMPLE_COST * lane.own + 2 * lane.prepared, cpu_end - cpu, lane.spans.share
             )
             lane.detail_due = lane.detail_last + min(every, LONGEST)
+        elif flags and lane.detail_last < lane.seen - 1:
+            lane.detail_last += 1  # the data set had ended: no sample of this batch was passed over
         lane.next_due(BATCH_COST, cpu_end - cpu)
         lane.measured(cpu_ns() - cpu_end)
     except Exception:

@@ -40,23 +40,26 @@ class Lane:
 
     `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did,
     0 unless recorded; `stood_for` is the weight it had. `times_modules`: may classes of torch's modules be changed for
-    the time of a fetch?
+    the time of a fetch? `thread`: the one whose calls are timed now, 0 for none. `loader`: its number in facts.jsonl,
+    as far as it is known. `core_wait`: how long its thread had waited for a core before the fetch.
     """
 
     times_modules = False
 
     __slots__ = (
-        "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "count", "detail_due", "detail_last", "due",
-        "ended", "epoch", "extra", "iterator", "last", "live", "names", "own",
-        "prepared", "seen", "spans", "stood_for", "stride",
+        "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "core_wait", "count", "detail_due",
+        "detail_last", "due", "ended", "epoch", "extra", "iterator", "last", "live", "loader", "names", "own",
+        "prepared", "seen", "spans", "stood_for", "stride", "thread",
     )  # fmt: skip
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         self.spans, self.iterator = spans, iterator
+        self.loader: int | None = None
         self.epoch = self.seen = self.due = self.detail_due = self.count = self.ended = self.extra = self.prepared = 0
         self.stride = self.stood_for = 1
         self.own = OWN_NS
         self.batch = self.last = self.detail_last = -1
+        self.thread = self.core_wait = 0
         self.live = False
         self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
         self.names: dict[int, int] = {}
@@ -71,6 +74,15 @@ class Lane:
     def fetching(self) -> bool:
         """The fetch of a batch begins; is it recorded?"""
         return self.enter(self.batch + 1)
+
+    def uncounted(self) -> int:
+        """How many batches from now on the next one is that has to be looked at, 1 being the next."""
+        return max(1, self.due - self.seen + 1)
+
+    def passed(self, batches: int) -> None:
+        """So many batches went by uncounted."""
+        self.seen += batches
+        self.batch += batches
 
     def weight(self) -> int:
         """How many batches this recorded one stands for."""

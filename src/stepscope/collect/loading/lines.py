@@ -30,7 +30,7 @@ LINES_SUFFIX = ".lines"
 HALVED_AFTER = 8192
 """Samples, 300 KB, after which only half as many are taken: a worker of a long run must not fill the disk."""
 
-SHARE = 0.002
+SHARE = 0.001
 """Part of the worker's CPU time that looking may cost: 50 µs a look where caches are warm, 250 µs beside other jobs."""
 
 _ORIGINS = Origins()  # workers that are forked have it from their parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from ..recorder import leave_note
 from .spans import open_spans
@@ -35,6 +36,7 @@ class Loading:
         self._spans: SpanFile | None = None
         self._made = 0
         self._off = False
+        self.born = 0  # when this process was forked; 0: it was not, or before torch was there
 
     def open(self, role: str, about: dict[str, Any]) -> SpanFile | None:
         """The file of this process, opened now if it is not yet; None: nothing is recorded. Raises OSError."""
@@ -71,16 +73,22 @@ class Loading:
 
     def made(self, lane: Lane, iterator: Any, loader: Any) -> None:
         """Tell the side table of an iterator: its loader, its workers and the seed that they have in common."""
+        lane.loader = self._identify(loader)
         lane.spans.tell(
             {
                 "kind": "iterator",
                 "iterator": lane.iterator,
-                "loader": self._identify(loader),
+                "loader": lane.loader,
                 "seed": iterator._base_seed,
                 "workers": iterator._num_workers,
                 "pids": [worker.pid for worker in getattr(iterator, "_workers", ())],
             }
         )
+
+    def learnt(self, lane: Lane, iterator: Any, loader: Any) -> None:
+        """Tell again of an iterator whose loader was not known when it was made, if it is known now."""
+        if self._identify(loader) is not None:
+            self.made(lane, iterator, loader)
 
     def fail(self, error: BaseException) -> None:
         """Record nothing more here, and say why. Never raises."""
@@ -89,6 +97,7 @@ class Loading:
 
     def forked(self) -> None:
         """In a forked child: the file is the parent's; this process may open its own."""
+        self.born = time.monotonic_ns()
         spans, self._spans = self._spans, None
         self._made, self._off = 0, False
         if spans is not None:

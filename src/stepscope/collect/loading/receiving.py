@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 
-from .fetching import without_our_frames
+from .fetching import count_fetches, counted, without_our_frames
 from .lane import Lane, cpu_ns
-from .spans import PIN, RECEIVE, SEND_INDEX, WAIT
+from .spans import PIN, RECEIVE, SEND_INDEX, START_WORKERS, STOP_WORKERS, WAIT
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     Method = Callable[..., Any]
 
-__all__ = ["multiple_hooks", "pin_hook", "single_hook"]
+__all__ = ["known_hook", "multiple_hooks", "pin_hook", "single_hook"]
 
 BATCH_COST = 3.0
 """Time of all spans of a batch in the main process, in times of what is measured: writing one of them."""
 
 _SMOOTH = 4  # recorded batches: a burst of ready ones is no pace
 _UNKNOWN_NS = 1_000_000_000  # until the second batch is asked for
+_TIMED = ("_try_get_data", "_try_put_index")
 _now = time.monotonic_ns
 
 
@@ -81,11 +82,29 @@ def single_hook(original: Method, loading: Loading) -> Method:
         if lane is not None:
             try:
                 loading.made(lane, self, loader)
-                self._dataset_fetcher._stepscope_lane = lane
+                self._stepscope_lane = lane
+                count_fetches(self._dataset_fetcher, lane)
             except Exception as error:
                 loading.fail(error)
 
     return _like(original, __init__)
+
+
+def known_hook(original: Method, loading: Loading) -> Method:
+    """`original`, the `__iter__` of torchdata's loader, whose `state_dict` may have made the iterator before the loader
+    was known."""
+
+    def __iter__(self: Any) -> Any:
+        iterator = original(self)
+        lane = getattr(iterator, "_stepscope_lane", None)
+        if lane is not None and lane.loader is None:
+            try:
+                loading.learnt(lane, iterator, self)
+            except Exception as error:
+                loading.fail(error)
+        return iterator
+
+    return _like(original, __iter__)
 
 
 def multiple_hooks(iterator: Any, loading: Loading) -> dict[str, Method]:
@@ -93,95 +112,137 @@ def multiple_hooks(iterator: Any, loading: Loading) -> dict[str, Method]:
     return {
         "__init__": _init_hook(iterator.__init__, loading),
         "_reset": _reset_hook(iterator._reset),
-        "_next_data": _next_data_hook(iterator._next_data),
-        "_try_get_data": _get_hook(iterator._try_get_data),
-        "_try_put_index": _put_index_hook(iterator._try_put_index),
+        "_shutdown_workers": _shutdown_hook(iterator._shutdown_workers),
     }
 
 
 def _init_hook(original: Method, loading: Loading) -> Method:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        lane = self._stepscope_lane = loading.lane(Receiver)
-        original(self, loader, *args, **kwargs)
-        if isinstance(lane, Receiver):
-            try:
-                queue = self._worker_result_queue
-                queue._recv_bytes = lane.receiving(queue._recv_bytes)
-                queue._stepscope_lane = lane
-                lane.pins = self._pin_memory
-                loading.made(lane, self, loader)
-            except Exception as error:
-                loading.fail(error)
+        lane: Any = loading.lane(Receiver)
+        self._stepscope_lane = lane
+        if lane is None:
+            original(self, loader, *args, **kwargs)
+            return
+        begin, cpu = _now(), cpu_ns()
+        self._try_put_index = _timed_put(self, lane)
+        try:
+            original(self, loader, *args, **kwargs)
+        except BaseException as error:
+            without_our_frames(error)
+            raise
+        finally:
+            del self._try_put_index
+        try:
+            lane.spans.write(START_WORKERS, begin, _now() - begin, cpu_ns() - cpu, -1, lane.iterator, 0)
+            _watch(self, lane)
+            loading.made(lane, self, loader)
+        except Exception as error:
+            loading.fail(error)
 
     return _like(original, __init__)
 
 
+def _watch(iterator: Any, lane: Receiver) -> None:
+    """Have an iterator's batches counted, and timed where one is due."""
+    queue, kind = iterator._worker_result_queue, type(iterator)
+    queue._stepscope_lane, lane.pins = lane, iterator._pin_memory
+    if lane.pins:
+        queue._recv_bytes = lane.receiving(queue._recv_bytes)
+    iterator._next_data = counted(iterator, kind._next_data, _next_data_hook(kind._next_data), lane)
+
+
 def _reset_hook(original: Method) -> Method:
-    def _reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+    def _reset(self: Any, loader: Any, first_iter: bool = False, **options: Any) -> None:
         lane = self.__dict__.get("_stepscope_lane")
         if lane is not None and not first_iter:
             lane.epoch += 1
-        original(self, loader, first_iter)
+        original(self, loader, first_iter, **options)
 
     return _like(original, _reset)
 
 
 def _next_data_hook(original: Method) -> Method:
-    """The wait of the training process for a batch, from asking to having it."""
+    """The wait of the training process for a batch, from asking to having it, if it is recorded."""
 
     def _next_data(self: Any) -> Any:
-        lane = self.__dict__.get("_stepscope_lane")
-        live, begin = lane is not None and lane.enter(-1), 0
-        if live:
-            begin = _now()
-            lane.asked(begin)
+        lane = self._stepscope_lane
+        if not lane.enter(-1):
+            return original(self)
+        begin = _now()
+        lane.asked(begin)
+        queue = None if lane.pins else self._worker_result_queue
+        recv_bytes = getattr(queue, "_recv_bytes", None)
         try:
+            self._try_get_data, self._try_put_index = _timed_get(self, lane), _timed_put(self, lane)
+            if queue is not None:
+                queue._recv_bytes = lane.receiving(recv_bytes)
             data = original(self)
         except BaseException as error:
-            if lane is not None:
-                lane.live = False
-            without_our_frames(error)
+            lane.live = False
+            lane.seen -= isinstance(error, StopIteration)  # the end of an epoch is no batch
             raise
-        if live:
-            batch = self._rcvd_idx - 1 if getattr(self, "_in_order", True) else lane.got
-            end, cpu = _now(), cpu_ns()
-            lane.spans.write(WAIT, begin, end - begin, -1, batch, lane.iterator, lane.epoch, lane.weight())
-            lane.next_due(BATCH_COST, lane.pace or _UNKNOWN_NS)
-            lane.measured(cpu_ns() - cpu)
+        finally:
+            if queue is not None:
+                queue._recv_bytes = recv_bytes
+            for name in _TIMED:  # each holds the iterator
+                self.__dict__.pop(name, None)
+        batch = self._rcvd_idx - 1 if getattr(self, "_in_order", True) else lane.got
+        end, cpu = _now(), cpu_ns()
+        lane.spans.write(WAIT, begin, end - begin, -1, batch, lane.iterator, lane.epoch, lane.weight())
+        lane.next_due(BATCH_COST, lane.pace or _UNKNOWN_NS)
+        lane.measured(cpu_ns() - cpu)
         return data
 
-    return _like(original, _next_data)
+    return _next_data
 
 
-def _get_hook(original: Method) -> Method:
-    def _try_get_data(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        lane = self.__dict__.get("_stepscope_lane")
-        if lane is not None and lane.live and result[0]:
+def _timed_get(iterator: Any, lane: Receiver) -> Method:
+    original = type(iterator)._try_get_data
+
+    def _try_get_data(*args: Any, **kwargs: Any) -> Any:
+        result = original(iterator, *args, **kwargs)
+        if result[0]:
             lane.got = result[1][0]
             if not lane.pins:
                 lane.received(lane.got, lane.weight())
         return result
 
-    return _like(original, _try_get_data)
+    return _try_get_data
 
 
-def _put_index_hook(original: Method) -> Method:
-    def _try_put_index(self: Any) -> None:
-        lane = self.__dict__.get("_stepscope_lane")
-        live, begin, batch = lane is not None and lane.live, 0, 0
-        if live:
-            begin, batch = _now(), self._send_idx
-        try:
-            original(self)
-        except BaseException as error:
-            without_our_frames(error)
-            raise
-        if live and self._send_idx != batch:
+def _timed_put(iterator: Any, lane: Receiver) -> Method:
+    original = type(iterator)._try_put_index
+
+    def _try_put_index() -> None:
+        begin, batch = _now(), iterator._send_idx
+        original(iterator)
+        again = not lane.seen and iterator._rcvd_idx  # it passes over what was read before it was resumed
+        if iterator._send_idx != batch and not again:
             weight = max(1, lane.weight())
             lane.spans.write(SEND_INDEX, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, weight)
 
-    return _like(original, _try_put_index)
+    return _try_put_index
+
+
+def _shutdown_hook(original: Method) -> Method:
+    """The end of all workers, which is waited for. Called again when the iterator goes, maybe while Python ends."""
+
+    def _shutdown_workers(self: Any) -> None:
+        lane, begin = self.__dict__.get("_stepscope_lane"), 0
+        if lane is not None and not self.__dict__.get("_shutdown", True):
+            try:
+                begin, cpu = _now(), cpu_ns()
+            except Exception:
+                lane = None
+        original(self)
+        if begin:
+            try:
+                end = _now()
+                lane.spans.write(STOP_WORKERS, begin, end - begin, cpu_ns() - cpu, -1, lane.iterator, lane.epoch)
+            except Exception:
+                return
+
+    return _like(original, _shutdown_workers)
 
 
 # -- the thread that copies into pinned memory ---------------------------------------------------------------------

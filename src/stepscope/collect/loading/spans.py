@@ -17,27 +17,33 @@ from _thread import allocate_lock
 
 from ..mapped import reserves
 from ..recorder import HEADER_SIZE, append_line, both_clocks, clock_reading
+from .scheduler import CoreWaits
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
-    "COLLATE", "DECODE", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LABEL", "LIMIT", "MAGIC", "OTHER_LABELS",
-    "PIN", "PUT", "READ", "RECEIVE", "RECORD", "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SHARE", "TRANSFORM",
-    "WAIT", "SpanFile", "open_spans",
+    "COLLATE", "DECODE", "END", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LABEL", "LIMIT", "MAGIC",
+    "OTHER_LABELS", "PIN", "PUT", "READ", "RECEIVE", "RECORD", "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SET_UP",
+    "SHARE", "START", "START_WORKERS", "STOP_WORKERS", "TRANSFORM", "WAIT", "SpanFile", "open_spans",
 ]  # fmt: skip
 
 INDEX_WAIT, FETCH, SAMPLE, COLLATE, PUT = 1, 2, 3, 4, 5  # in the main thread of a worker
 SERIALIZE, SEND = 6, 7  # in its feeder thread
 SEND_INDEX, WAIT, RECEIVE, PIN = 8, 9, 10, 11  # in the main process
 TRANSFORM, DECODE, READ, LABEL = 12, 13, 14, 15  # in a sample
+START, SET_UP, END = 16, 17, 18  # of a worker: until its loop begins, until it asks for work, its loop has ended
+START_WORKERS, STOP_WORKERS = 19, 20  # in the main process
 
 FOLDER = "loading"
 MAGIC = b"STEPSCOPE-LOADS1"
 
 RECORD = struct.Struct("<qqqqiIIHHHBB")
-"""start, wall, cpu, sample, batch, name, count, weight, iterator, epoch, flags, stage. The stage is never 0."""
+"""start, wall, cpu, sample, batch, name, count, weight, iterator, epoch, flags, stage. The stage is never 0.
+
+In the place of the sample a fetch has the time in ns that its thread waited for a core, -1 where nobody tells.
+"""
 
 SHARE = 0.0015
 """Part of a batch's CPU time that its spans may cost, and its samples again. Well below 1 %: costs are estimated."""
@@ -94,6 +100,7 @@ class SpanFile:
         "_pid",
         "_space",
         "_take",
+        "core_waits",
         "lost",
         "path",
         "share",
@@ -101,7 +108,7 @@ class SpanFile:
 
     def __init__(self, path: str, about: dict[str, Any], share: float = SHARE) -> None:
         self.path, self.lost, self.share = path, 0, share
-        self._pid = os.getpid()
+        self._pid, self.core_waits = os.getpid(), CoreWaits()
         self._names: dict[Any, int] = {}
         self._lock = allocate_lock()
         self._take = itertools.count().__next__
@@ -156,6 +163,7 @@ class SpanFile:
     def abandon(self) -> None:
         """In a forked child: the file is the parent's."""
         self._space, self._pid = b"", -1
+        self.core_waits.close()
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

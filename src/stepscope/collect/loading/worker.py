@@ -1,17 +1,19 @@
 """What a DataLoader worker does: waits for indices, fetches, puts; its feeder thread serialises and sends.
 
-Only attributes of the two queues of this worker are replaced, in the worker itself.
+Only attributes of the two queues of this worker and of its fetcher are replaced, in the worker itself, and those that
+a batch passes only while one is recorded.
 """
 
 from __future__ import annotations
 
-import collections
 import inspect
+import sys
 import time
 
-from .fetching import FETCH_CODE, without_our_frames
+from .fetching import FETCH_CODE, count_fetches, without_our_frames
 from .lane import Lane, cpu_ns
-from .spans import INDEX_WAIT, PUT, SEND, SERIALIZE
+from .scheduler import process_began
+from .spans import END, INDEX_WAIT, PUT, SEND, SERIALIZE, SET_UP, START
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from .process import Loading
     from .spans import SpanFile
 
-__all__ = ["worker_hook"]
+__all__ = ["Feeder", "worker_hook"]
 
 _now = time.monotonic_ns
 
@@ -35,9 +37,12 @@ def worker_hook(original: Callable[..., None], loading: Loading, kinds: Any) -> 
     names = list(inspect.signature(original).parameters)
 
     def _worker_loop(*args: Any, **kwargs: Any) -> None:
-        sampler = None
+        lane = sampler = None
+        entered = _now()
         try:
             lane = _watch({**dict(zip(names, args)), **kwargs}, loading, kinds)
+            if lane is not None:
+                lane.starts(loading.born or process_began(), entered)
             sampler = loading.sample_lines(lane, FETCH_CODE) if lane is not None else None
         except Exception as error:
             loading.fail(error)
@@ -49,6 +54,8 @@ def worker_hook(original: Callable[..., None], loading: Loading, kinds: Any) -> 
         finally:
             if sampler is not None:
                 sampler.close()
+            if lane is not None:
+                lane.spans.write(END, _now(), 0, -1, -1, 0, lane.epoch)
 
     _worker_loop.__module__, _worker_loop.__qualname__ = original.__module__, original.__qualname__
     _worker_loop.__doc__, _worker_loop.__wrapped__ = original.__doc__, original  # type: ignore[attr-defined]
@@ -62,8 +69,8 @@ def _watch(given: dict[str, Any], loading: Loading, kinds: Any) -> _Working | No
     if spans is None:
         return None
     lane = _Working(spans, given["index_queue"])
+    lane.feeder = Feeder(lane, given["data_queue"])
     kinds.create_fetcher = staticmethod(_fetcher_hook(kinds.create_fetcher, given["dataset"], lane))
-    _Feeder(lane).watch(given["data_queue"])
     return lane
 
 
@@ -73,7 +80,8 @@ class _Working(Lane):
     `weights`: of the batches that are recorded and have not been sent, by number.
     """
 
-    __slots__ = ("_get", "_queue", "_waiting", "weights")
+    __slots__ = ("_entered", "_entered_cpu", "_get", "_queue", "_waiting", "feeder", "weights")
+    feeder: Feeder
     times_modules = True  # no model runs here
 
     def __init__(self, spans: SpanFile, index_queue: Any) -> None:
@@ -81,7 +89,14 @@ class _Working(Lane):
         self._queue, self._get, self._waiting = index_queue, index_queue.get, 0
         self.weights: dict[int, int] = {}
         self.epoch = -1  # each begins with a fetcher
+        self._entered = self._entered_cpu = 0
         self._time_queue()
+
+    def starts(self, began: int, entered: int) -> None:
+        """The process began, 0 where that is not known, and its loop has been entered: it sets itself up now."""
+        if 0 < began <= entered:
+            self.spans.write(START, began, entered - began, time.process_time_ns(), -1, 0, 0)
+        self._entered, self._entered_cpu = entered, cpu_ns()
 
     def fetching(self) -> bool:
         if self.live:
@@ -91,6 +106,9 @@ class _Working(Lane):
             self._time_queue()
         return False
 
+    def uncounted(self) -> int:
+        return 1 if self.live else max(1, self.due - self.seen)
+
     def _time_queue(self) -> None:
         self._queue.get = self._timed_get
 
@@ -99,6 +117,14 @@ class _Working(Lane):
         returns."""
         if not self._waiting:  # torch asks again every five seconds
             self._waiting = _now()
+            if self.live:  # the data set had ended: torch passed over this batch
+                self.live = False
+                self.seen -= 1
+                self.weights.pop(self.batch, None)
+            if self._entered:
+                self.spans.write(SET_UP, self._entered, self._waiting - self._entered, cpu_ns() - self._entered_cpu,
+                                 -1, 0, 0)  # fmt: skip
+                self._entered = 0
             if self.ended:
                 self.spans.write(PUT, self.ended, self._waiting - self.ended, -1, self.batch, 0, self.epoch,
                                  self.stood_for)  # fmt: skip
@@ -111,6 +137,7 @@ class _Working(Lane):
         begin, self._waiting = self._waiting, 0
         if type(task) is tuple and self.enter(task[0]):
             weight = self.weights[task[0]] = self.weight()
+            self.feeder.expect()
             self.spans.write(INDEX_WAIT, begin, _now() - begin, -1, task[0], 0, self.epoch, weight)
         return task
 
@@ -125,84 +152,58 @@ def _fetcher_hook(original: Callable[..., Any], dataset: Any, lane: _Working) ->
             without_our_frames(error)
             raise
         if getattr(fetcher, "dataset", None) is dataset:
-            fetcher._stepscope_lane = lane
             lane.epoch += 1
+            count_fetches(fetcher, lane)
         return fetcher
 
     return create_fetcher
 
 
-class _Feeder:
-    """The feeder thread of the data queue: from a batch's leaving the buffer to its last byte in the pipe.
+class Feeder:
+    """The feeder thread of the data queue, from taking up a batch to its last byte in the pipe.
 
-    `weight` is that of the batch at hand, 0 where it is not recorded.
+    It is timed only while a batch that is recorded is on its way. Its loop looks up two things anew for each batch: the
+    pickler in the module of the queue, and `_send_bytes` of the pipe.
     """
 
-    __slots__ = ("_batch", "_cpu", "_lane", "_start", "weight")
+    __slots__ = ("_lane", "_module", "_pickler", "_pipe", "_timed")
 
-    def __init__(self, lane: _Working) -> None:
-        self._lane = lane
-        self._batch = self._start = self._cpu = self.weight = 0
+    def __init__(self, lane: _Working, queue: Any) -> None:
+        """Raises AttributeError for a queue of another kind."""
+        self._lane, self._pipe = lane, queue._send_bytes.__self__
+        self._module: Any = sys.modules[type(queue).__module__]
+        self._pickler = self._module._ForkingPickler
+        self._timed = type(self._pickler.__name__, (self._pickler,), {"dumps": staticmethod(self._dumps)})
 
-    def watch(self, queue: Any) -> None:
-        """Have the thread of `queue`, which has not started, tell what it does. Raises AttributeError."""
-        if queue._thread is None:
-            send, lock = queue._send_bytes, queue._wlock
-            queue._buffer = _Buffer(self, self._lane.weights)
-            queue._send_bytes = lambda data: self.sending(send, data) if self.weight else send(data)
-            if lock is not None:
-                queue._wlock = _Lock(self, lock)
+    def expect(self) -> None:
+        """A batch that is recorded will come."""
+        self._module._ForkingPickler = self._timed
 
-    def took(self, item: Any) -> None:
-        """An item left the buffer; it is serialised next."""
-        self.weight = self._lane.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
-        if self.weight:
-            self._batch, self._start, self._cpu = item[0], _now(), cpu_ns()
-
-    def serialized(self) -> None:
-        """The item has become bytes; they are sent when the other workers let them."""
-        end, lane = _now(), self._lane
-        lane.spans.write(
-            SERIALIZE, self._start, end - self._start, cpu_ns() - self._cpu, self._batch, 0, lane.epoch, self.weight
-        )
-        self._start = end
-
-    def sending(self, send: Callable[[Any], None], data: Any) -> None:
-        """Write the bytes of the item, and that it has been sent."""
-        send(data)
+    def _dumps(self, item: Any, protocol: int | None = None) -> Any:
+        """An item becomes bytes; they are sent when the other workers let them."""
         lane = self._lane
-        lane.spans.write(
-            SEND, self._start, _now() - self._start, -1, self._batch, 0, lane.epoch, self.weight, count=len(data)
-        )
+        weight = lane.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
+        if not weight:
+            return self._pickler.dumps(item, protocol)
+        start, cpu = _now(), cpu_ns()
+        try:
+            data = self._pickler.dumps(item, protocol)
+        finally:
+            self._module._ForkingPickler = self._pickler
+            if lane.weights:  # looked at last: another batch may have been announced meanwhile
+                self.expect()
+        end = _now()
+        lane.spans.write(SERIALIZE, start, end - start, cpu_ns() - cpu, item[0], 0, lane.epoch, weight)
+        self._send_next(item[0], weight, end)
+        return data
 
+    def _send_next(self, batch: int, weight: int, start: int) -> None:
+        """Have the next sending timed: that of this batch."""
+        pipe, lane, send = self._pipe, self._lane, self._pipe._send_bytes
 
-class _Buffer(collections.deque):  # type: ignore[type-arg]
-    """The buffer of a queue."""
+        def _send_bytes(data: Any) -> None:
+            vars(pipe).pop("_send_bytes", None)
+            send(data)
+            lane.spans.write(SEND, start, _now() - start, -1, batch, 0, lane.epoch, weight, count=len(data))
 
-    def __init__(self, feeder: _Feeder, recorded: dict[int, int]) -> None:
-        super().__init__()
-        self._feeder, self._recorded = feeder, recorded
-
-    def popleft(self) -> Any:
-        item = _popleft(self)
-        self._feeder.weight = 0  # the one before may have failed to be serialised
-        if self._recorded:
-            self._feeder.took(item)
-        return item
-
-
-_popleft = collections.deque.popleft
-
-
-class _Lock:
-    """The lock for writing into a queue's pipe, which all workers share."""
-
-    __slots__ = ("_lock", "acquire", "release")
-
-    def __init__(self, feeder: _Feeder, lock: Any) -> None:
-        def acquire() -> Any:
-            if feeder.weight:
-                feeder.serialized()
-            return lock.acquire()
-
-        self._lock, self.acquire, self.release = lock, acquire, lock.release
+        pipe._send_bytes = _send_bytes

@@ -23,12 +23,13 @@ __all__ = ["LOADING_FOLDER", "STAGES", "add_loading", "note_strangers"]
 
 STAGES = (
     None, "index wait", "fetch", "sample", "collate", "put", "serialize", "send", "send index", "wait", "receive",
-    "pin", "transform", "decode", "read", "label",
+    "pin", "transform", "decode", "read", "label", "start", "set up", "end", "start workers", "stop workers",
 )  # fmt: skip
 """The stage of a record by its number."""
 
 LOADING_FOLDER = "loading"
 _FAILED = 1
+_FETCH = STAGES.index("fetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _add(origin: _Origin, rows: npt.NDArray[np.void], clock: Clock, note: Note, 
     known = [names.get(name, {}) for name in rows["name"].tolist()]
     iterators = rows["iterator"].tolist()
     own = [origin.iterator if not at else None for at in iterators] if origin.iterator is not None else iterators
-    start = rows["start"] + clock.to_epoch
+    start, fetches = rows["start"] + clock.to_epoch, rows["stage"] == _FETCH
     sink.add(
         "loader_spans",
         {
@@ -106,7 +107,8 @@ def _add(origin: _Origin, rows: npt.NDArray[np.void], clock: Clock, note: Note, 
             "iterator": own,
             "epoch": series(rows["epoch"]),
             "batch": observed(rows["batch"]),
-            "sample": observed(rows["sample"]),
+            "sample": observed(np.where(fetches, -1, rows["sample"])),
+            "core_wait": observed(np.where(fetches, rows["sample"], -1)),
             "stage": [STAGES[stage] for stage in rows["stage"].tolist()],
             "name": [word(name.get("name")) for name in known],
             "file": [word(name.get("file")) for name in known],
