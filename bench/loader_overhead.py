@@ -1,11 +1,14 @@
-"""What recording the input pipeline costs: CPU time per sample and per start of a worker.
+"""What recording the input pipeline costs: CPU time per sample and per start of a worker, beside other profilers.
 
-One job runs under `stepscope run --trace none --lines none --loader on`. It makes two loaders of the same data, one
-with the recorder's hooks and one without, both with workers that persist, and reads epochs from both in turn (a pair's
-order changes). CPU time is that of the main process and of the loader's workers, from their own clocks, so no start or
-end of a worker is in it. After some pairs it makes both loaders anew. The figure is the ratio of a pair; the table has
-its median, quartiles and the 90 % interval of the median over all pairs, so a machine that does other things too widens
-it but does not move it.
+One job runs under `stepscope run --trace none --lines none --loader on`. It makes a loader of the same data for each
+contender: bare (without the recorder's hooks), stepscope (with them), and torch.profiler and VizTracer, started in each
+worker by `worker_init_fn`. In each round an epoch is read from all of them in step: a batch of each, in random order,
+then the next. So whatever the machine does besides, it does to all. CPU time is that of the workers over the epoch,
+from their own clocks, and of the main process while it takes the batch. py-spy at 100 Hz, attached to each worker,
+works as long as the clock on the wall runs: it has epochs of its own, each beside a bare one, and its processes count.
+Workers persist, so no start or end of anything is in it: what torch.profiler and VizTracer need to start, and to write
+what they have kept, comes on top. After some rounds all loaders are made anew. The figure is the ratio to the bare
+epoch of the round; the table has its median, quartiles and the 90 % interval of the median over all rounds.
 
 A sample is so many checksums of 64 KB in turn from 1 MB as the CPU time asked for takes: like decoding it runs in C and
 leaves little in the caches. (An empty loop of Python does not do: its speed hangs by some per cent on where its frame
@@ -14,7 +17,10 @@ comes to lie, and that on the depth of the calls above it.)
 What the start and the end of a worker cost more is measured apart, with loaders that read one batch per worker.
 
     python bench/loader_overhead.py                    # 10 ms and 0.2 ms a sample, 2 workers, batches of 32
-    python bench/loader_overhead.py --ms 0.05 --batch 8 --workers 0
+    python bench/loader_overhead.py --ms 0.05 --batch 8 --workers 0 --peers none
+    python bench/loader_overhead.py --core 1           # all on one core: two that share their units disturb each other
+
+The peers are installed into an environment of their own (.bench-venv), in which the job then runs.
 """
 
 import argparse
@@ -22,6 +28,7 @@ import json
 import os
 import random
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -32,14 +39,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+HERE = Path(__file__).parent
+PACKAGES = ("torch==2.13.0", "viztracer==1.1.1", "py-spy==0.4.3")
+PEERS = ("torch.profiler", "viztracer", "py-spy")
+BARE, OURS, ALONE = "bare", "stepscope", "bare alone"
 SECONDS = 1.0  # of CPU time in an epoch
-PAIRS_OF_LOADERS = 8  # pairs of epochs that two loaders are read for: longer, and their chance placement counts
+ROUNDS_OF_LOADERS = 8  # rounds of epochs that loaders are read for: longer, and their chance placement counts
 RESAMPLES = 2000
 PIECES = [os.urandom(64 << 10) for _ in range(16)]
+_kept: list[Any] = []  # profilers of this worker
 
 
-def job(ms: float, batch: int, workers: int, rounds: int) -> None:
-    """Print one line: CPU seconds per sample of each pair with and without the recorder, and per start of a worker."""
+def environment() -> Path:
+    """Python of an environment with torch and the peers, made on the first use."""
+    folder = HERE.parent / ".bench-venv"
+    python = folder / "bin" / "python"
+    if not all((folder / "bin" / name).exists() for name in ("viztracer", "py-spy")):
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        for package in PACKAGES:
+            subprocess.run([python, "-m", "pip", "install", "-q", package], check=True)
+    return python
+
+
+def job(ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str]) -> None:
+    """Print one line: CPU seconds per sample of each round by contender, and of pairs of starts of a worker."""
     import torch
     from torch.utils.data import DataLoader, Dataset
 
@@ -60,21 +83,28 @@ def job(ms: float, batch: int, workers: int, rounds: int) -> None:
     batches = max(2 * workers, 4, int(SECONDS * 1000 / ms) // batch)
     data = Busy(batches * batch, max(1, round(ms * 1e6 / _turn_ns())))
     switch = _switch()
-    pairs: list[tuple[float, float]] = []
-    while len(pairs) < rounds:
-        loaders = {
-            on: DataLoader(data, batch, num_workers=workers, persistent_workers=workers > 0)
-            for on in ((True, False) if len(pairs) // PAIRS_OF_LOADERS % 2 else (False, True))
-        }
-        for turn in range(-1, PAIRS_OF_LOADERS):
-            pair = {}
-            for on in (True, False) if turn % 2 else (False, True):
-                switch(on)
-                pair[on] = _epoch(loaders[on]) / len(data)
-            if turn >= 0:
-                pairs.append((pair[True], pair[False]))
+    found: list[dict[str, float]] = []
+    while len(found) < rounds:
+        loaders: dict[str, Any] = {}
+        for name in random.sample([BARE, OURS, *peers], 2 + len(peers)):
+            loaders[name] = DataLoader(
+                data, batch, num_workers=workers, persistent_workers=workers > 0, worker_init_fn=STARTS.get(name)
+            )
+            switch(name == OURS)
+            list(loaders[name])  # its workers start
+        attached = Attached(loaders["py-spy"]._iterator._workers) if "py-spy" in peers else None
+        for _ in range(ROUNDS_OF_LOADERS):
+            row = _in_step({name: loader for name, loader in loaders.items() if name != "py-spy"}, switch)
+            if attached is not None:
+                row |= {
+                    ALONE: _in_step({ALONE: loaders[BARE]}, switch)[ALONE],
+                    **attached.watch(loaders["py-spy"], switch),
+                }
+            found.append({name: seconds / len(data) for name, seconds in row.items()})
+        if attached is not None:
+            attached.end()
         for loader in loaders.values():
-            del loader._iterator  # its workers end
+            loader._iterator = None  # its workers end
     starts = []
     for turn in range(rounds if workers else 0):
         pair = {}
@@ -85,21 +115,89 @@ def job(ms: float, batch: int, workers: int, rounds: int) -> None:
                 pass
             pair[on] = (_ended_seconds() - before) / workers
         starts.append((pair[True], pair[False]))
-    print(json.dumps((pairs[:rounds], starts)))
+    print(json.dumps((found[:rounds], starts)))
 
 
-def _epoch(loader: Any) -> float:
-    """CPU seconds of this process and of the loader's workers in an epoch; the first also starts the workers."""
-    own, before = time.process_time(), _workers_seconds(loader)
-    for _ in loader:
-        pass
-    return time.process_time() - own + _workers_seconds(loader) - before
+def _profile(worker: int) -> None:
+    import torch
+
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profiler.start()
+    _kept.append(profiler)
+
+
+def _viztrace(worker: int) -> None:
+    import viztracer
+
+    tracer = viztracer.VizTracer(verbose=0)
+    tracer.start()
+    _kept.append(tracer)
+
+
+STARTS: dict[str, Callable[[int], None]] = {"torch.profiler": _profile, "viztracer": _viztrace}
+"""What a contender does in its workers."""
+
+
+class Attached:
+    """The processes of py-spy that look at a loader's workers, one each.
+
+    They look at them while others have their turn, too: one that had been halted would make up for it.
+    """
+
+    def __init__(self, workers: Sequence[Any]) -> None:
+        command = [str(Path(sys.executable).parent / "py-spy"), "record", "--rate", "100", "--duration", "100000",
+                   "--format", "raw", "--output", os.devnull, "--pid"]  # fmt: skip
+        self.processes = [
+            subprocess.Popen([*command, str(worker.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for worker in workers
+        ]
+        time.sleep(2)  # it reads the symbols of the process; one that may not attach has ended
+        if any(process.poll() is not None for process in self.processes):
+            raise SystemExit("py-spy may not look at the workers (ptrace is not allowed): leave it out with --peers")
+
+    def watch(self, loader: Any, switch: Callable[[bool], None]) -> dict[str, float]:
+        """CPU seconds of an epoch with py-spy."""
+        before = sum(_process_seconds(process.pid) for process in self.processes)
+        used = _in_step({"py-spy": loader}, switch)["py-spy"]
+        used += sum(_process_seconds(process.pid) for process in self.processes) - before
+        return {"py-spy": used}
+
+    def end(self) -> None:
+        """Of all of them; the workers go on."""
+        for process in self.processes:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+
+
+def _in_step(loaders: dict[str, Any], switch: Callable[[bool], None]) -> dict[str, float]:
+    """CPU seconds of this process and of the workers in an epoch of each loader, a batch of each at a time."""
+    before = {name: _workers_seconds(loader) for name, loader in loaders.items()}
+    used, iterators = dict.fromkeys(loaders, 0.0), {}
+    for name, loader in loaders.items():
+        switch(name == OURS)
+        start = time.process_time()
+        iterators[name] = iter(loader)
+        used[name] += time.process_time() - start
+    waiting = list(loaders)
+    while waiting:
+        random.shuffle(waiting)
+        for name in tuple(waiting):
+            start = time.process_time()
+            batch = next(iterators[name], None)
+            used[name] += time.process_time() - start
+            if batch is None:
+                waiting.remove(name)
+    return {name: used[name] + _workers_seconds(loader) - before[name] for name, loader in loaders.items()}
 
 
 def _workers_seconds(loader: Any) -> float:
-    """CPU time of the workers so far, from the process clocks that Linux makes of process ids."""
-    workers = getattr(loader._iterator, "_workers", ())
-    return sum(time.clock_gettime(~worker.pid << 3 | 2) for worker in workers)
+    """CPU time of the workers so far."""
+    return sum(_process_seconds(worker.pid) for worker in getattr(loader._iterator, "_workers", ()))
+
+
+def _process_seconds(pid: int) -> float:
+    """CPU time of a process, from the clock that Linux makes of its id."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def _ended_seconds() -> float:
@@ -143,16 +241,21 @@ def _switch() -> Callable[[bool], None]:
     return switch
 
 
-def measure(ms: float, batch: int, workers: int, rounds: int) -> tuple[list[Any], list[Any], int]:
-    """The pairs of a job, those of its starts, and the bytes that its spans took."""
+def measure(
+    ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str], core: int | None
+) -> tuple[list[dict[str, float]], list[Any], int]:
+    """The rounds of a job, its pairs of starts, and the bytes that its spans took."""
+    python = str(environment()) if peers else sys.executable
     with tempfile.TemporaryDirectory() as folder:
         command = [
             sys.executable, "-m", "stepscope", "run", "--trace", "none", "--lines", "none", "--loader", "on", "--quiet",
-            "--out", f"{folder}/run", "--", sys.executable, __file__, "--job", f"--ms={ms}", f"--batch={batch}",
-            f"--workers={workers}", f"--rounds={rounds}",
+            "--out", f"{folder}/run", "--", python, __file__, "--job", f"--ms={ms}", f"--batch={batch}",
+            f"--workers={workers}", f"--rounds={rounds}", f"--peers={','.join(peers) or 'none'}",
         ]  # fmt: skip
+        if core is not None:
+            command = ["taskset", "-c", str(core), *command]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=os.environ)
-        size = sum(file.stat().st_size for file in Path(folder).glob("run/loading/*"))
+        size = sum(file.stat().st_size for file in Path(folder).glob("run/loading/*.*"))
         return *json.loads(done.stdout.splitlines()[-1]), size
 
 
@@ -163,23 +266,29 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return medians[RESAMPLES // 20], medians[-RESAMPLES // 20]
 
 
-def show(ms: float, batch: int, workers: int, rounds: int) -> None:
-    pairs, starts, size = measure(ms, batch, workers, rounds)
-    ratios = [100 * (on / off - 1) for on, off in pairs]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    least, most = median_interval(ratios)
-    plain = statistics.median(off for _, off in pairs)
-    more = statistics.median(on - off for on, off in pairs)
+def show(ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str], core: int | None) -> None:
+    found, starts, size = measure(ms, batch, workers, rounds, peers, core)
+    bare = statistics.median(row[BARE] for row in found)
     print(
-        f"{ms:7.3f} ms, {workers} workers, batch {batch:4}: {plain * 1e3:8.4f} ms CPU per sample off, "
-        f"{more * 1e6:+7.2f} µs on = {middle:+.2f} % (90 % of medians {least:+.2f} to {most:+.2f}, "
-        f"quartiles {low:+.2f} and {high:+.2f} %, {len(pairs)} pairs), {size / 1e6:.1f} MB of spans",
+        f"{ms:7.3f} ms, {workers} workers, batch {batch:4}: {bare * 1e3:8.4f} ms CPU per sample bare, "
+        f"{len(found)} rounds, {size / 1e6:.1f} MB of spans",
         flush=True,
     )
+    for name in (OURS, *peers):
+        plain = ALONE if name == "py-spy" else BARE
+        ratios = [100 * (row[name] / row[plain] - 1) for row in found]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        least, most = median_interval(ratios)
+        more = statistics.median(row[name] - row[plain] for row in found)
+        print(
+            f"{'':12}{name:15} {more * 1e6:+9.2f} µs = {middle:+7.2f} % (90 % of medians {least:+.2f} to {most:+.2f}, "
+            f"quartiles {low:+.2f} and {high:+.2f} %)",
+            flush=True,
+        )
     if starts:
         more = statistics.median(on - off for on, off in starts)
-        plain = statistics.median(off for _, off in starts)
-        print(f"{'':12}start and end of a worker: {plain * 1e3:.1f} ms CPU off, {more * 1e3:+.2f} ms on", flush=True)
+        whole = statistics.median(off for _, off in starts)
+        print(f"{'':12}start and end of a worker: {whole * 1e3:.1f} ms CPU off, {more * 1e3:+.2f} ms on", flush=True)
 
 
 def main() -> None:
@@ -188,10 +297,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--peers", default=",".join(PEERS), help="those to compare with, or none")
+    parser.add_argument("--core", type=int, help="keep all on this core")
     parser.add_argument("--job", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    peers = [] if options.peers == "none" or not options.workers else options.peers.split(",")
     for ms in options.ms or (10.0, 0.2):
-        (job if options.job else show)(ms, options.batch, options.workers, options.rounds)
+        if options.job:
+            job(ms, options.batch, options.workers, options.rounds, peers)
+        else:
+            show(ms, options.batch, options.workers, options.rounds, peers, options.core)
 
 
 if __name__ == "__main__":
