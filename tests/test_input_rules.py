@@ -1,7 +1,10 @@
 """Which rule about the input pipeline speaks, by what was measured. The contract of all rules tests their examples."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import cycle
 
+import polars as pl
 import pytest
 
 from stepscope.core.errors import MissingData
@@ -43,8 +46,8 @@ ONE: Parts = (("transform", "data.Blur", 115, 115), ("collate", "torch.c", 5, 5)
 
 def test_all_of_them_explain_the_general_rule() -> None:
     assert {
-        "few-workers", "heavy-serialization", "restarted-workers", "slow-collate", "slow-transform", "uneven-batches",
-        "waiting-reads",
+        "few-workers", "heavy-serialization", "late-crop", "repeated-opening", "restarted-workers", "shared-lock",
+        "slow-collate", "slow-transform", "slow-worker", "uneven-batches", "waiting-reads",
     } == SPECIFIC  # fmt: skip
 
 
@@ -127,6 +130,95 @@ def test_without_spans_the_general_finding_stays_and_the_others_say_what_they_la
     assert all("--loader on" in how for how in lacking.values())
 
 
+def slow_run(name: str, **columns: pl.Expr) -> Run:
+    """The example of a rule, with other columns in the spans of loading."""
+    run = build(RULES.get(name).example, fixed=False)
+    spans = run.optional("loader_spans")
+    kept = {column: expression.cast(spans.schema[column]) for column, expression in columns.items()}
+    return Run({**run.tables, "loader_spans": spans.with_columns(**kept)}, run.path)
+
+
+def test_a_conversion_before_a_crop_is_named_and_one_behind_it_is_not() -> None:
+    found = one("late-crop", slow_run("late-crop"))
+    assert found.where == (Place(file="/home/me/data.py", line=10, symbol="data.Convert"),)
+    assert values(found)["mean share of a sample that data.Crop keeps"] == 1 / 16
+    assert found.advice[0].code == "Compose([Crop(...), Convert(...)])"
+    name = pl.col("name").replace({"data.Crop": "data.Convert", "data.Convert": "data.Crop"})
+    assert not list(RULES.get("late-crop").check(slow_run("late-crop", name=name)))
+
+
+def test_a_conversion_that_changes_the_size_is_not_put_behind_the_crop() -> None:
+    run = slow_run("late-crop")
+    sizes = run.optional("transform_sizes")
+    grown = pl.when(pl.col("name") == "data.Convert").then(pl.col("before") * 3).otherwise("after")
+    assert rules_of(Run({**run.tables, "transform_sizes": sizes.with_columns(after=grown)}, run.path)) == [
+        "slow-transform"
+    ]
+
+
+def test_without_sizes_the_order_is_not_judged() -> None:
+    run = slow_run("late-crop")
+    older = Run({name: table for name, table in run.tables.items() if name != "transform_sizes"}, run.path)
+    with pytest.raises(MissingData, match="transform_sizes"):
+        list(RULES.get("late-crop").check(older))
+    assert rules_of(older) == ["slow-transform"]
+
+
+def test_a_file_for_each_sample_is_read_once() -> None:
+    own_file = pl.when(pl.col("stage") == "read").then(pl.col("batch"))
+    assert rules_of(slow_run("repeated-opening", read_file=own_file)) == ["slow-transform"]
+
+
+def test_a_file_that_is_read_in_each_epoch_is_read_once_an_epoch() -> None:
+    each = pl.when(pl.col("stage") == "read").then(pl.col("batch") // 2 % 2)
+    again = slow_run("repeated-opening", read_file=each, epoch=pl.col("batch") // 4)
+    assert rules_of(again) == ["slow-transform"]
+    assert values(one("repeated-opening", slow_run("repeated-opening")))["different files in them"] == 1
+
+
+def test_waiting_without_a_lock_in_the_samples_is_for_files() -> None:
+    run = build(RULES.get("shared-lock").example, fixed=False)
+    lines = run.optional("worker_stacks")
+    plain = lines.with_columns(leaf=pl.lit(None, pl.String), text=pl.lit("answer = requests.get(url)"))
+    assert rules_of(Run({**run.tables, "worker_stacks": plain}, run.path)) == ["waiting-reads"]
+    flock = plain.with_columns(expression=pl.lit("fcntl.flock(file, fcntl.LOCK_EX)"))
+    assert rules_of(Run({**run.tables, "worker_stacks": flock}, run.path)) == ["shared-lock"]
+
+
+def workers_of(*times: float, jitter: float = 0.0) -> Run:
+    """Workers with these times for a batch, which the slowest holds up."""
+    synth = Synth().add("meta", source="run.json", key="cores", value='{"effective": 32}')
+    synth.add("loaders", loader=0, train=True, num_workers=len(times), prefetch_factor=2)
+    length, noise = max(times) / len(times), cycle((-jitter, 0.0, jitter))
+    for step in range(16 * len(times)):
+        at, worker = step * length, step % len(times)
+        synth.step(step, at, at + length, data_wait=length - 2, forward=1, backward=1)
+        lasts = times[worker] + next(noise)
+        synth.fetch(step, worker, at, (("sample", "data.Parts", lasts, lasts / 10),))
+    return synth.run()
+
+
+def test_a_worker_is_slow_only_if_its_times_are_apart_from_those_of_the_others() -> None:
+    found = one("slow-worker", workers_of(20, 60, 22, 18))
+    assert values(found)["number of the slow worker"] == 1
+    assert values(found)["mean time of the others"] == 20 * MS
+    assert "waits" in found.advice[0].text
+    for times, jitter in (((20, 28, 20, 20), 0.0), ((20, 60), 0.0), ((20, 60, 20, 20), 50.0)):
+        assert not list(RULES.get("slow-worker").check(workers_of(*times, jitter=jitter)))
+
+
+def test_who_gives_each_sample_once_is_not_blamed() -> None:
+    for shards, workers in ((True, 4), (None, 4), (False, 1)):
+        synth = Synth().add("loaders", loader=0, train=True, num_workers=workers, shards=shards)
+        assert not list(RULES.get("unsharded-stream").check(synth.step(0, 0, 10).run()))
+
+
+def test_another_setting_is_to_be_tried() -> None:
+    parts: Parts = tuple(("transform", f"data.T{number}", 12, 12) for number in range(10))
+    codes = [advice.code for advice in one("input-bound", loading(parts, cores=1.0)).advice]
+    assert "stepscope tune loader -- COMMAND" in codes
+
+
 def epochs(*, start: float, fetch: float, persistent: bool = False) -> Run:
     """Epochs of 10 steps of 50 ms, the first of which waits `start` ms longer."""
     synth = Synth().add("loaders", loader=0, train=True, num_workers=2, persistent_workers=persistent)
@@ -172,6 +264,38 @@ def test_a_reason_stands_for_the_general_finding_of_its_ranks() -> None:
     assert found(2, rank=0) == ["reason"]
     assert found(1.9, rank=0) == ["general", "reason"]  # too little to be the reason
     assert found(2, rank=1) == ["general", "reason"]
+
+
+def test_a_cause_stands_for_another_way_to_save_as_much() -> None:
+    def found(gain: float) -> list[str]:
+        rules = {"other": always(10, 0), "cause": replace(always(gain, 0), replaces=("other",))}
+        return [block.rule for block in _with_rules(loading(EVEN), rules).findings]
+
+    assert found(8) == ["cause"]
+    assert found(7) == ["other", "cause"]
+
+
+def test_an_epoch_that_starts_workers_is_no_stall_besides() -> None:
+    """Ending the workers takes time in the step that begins the next epoch."""
+
+    def stalls(*, persistent: bool, text: str = "") -> list[str]:
+        synth = Synth().add("loaders", loader=0, train=True, num_workers=2, persistent_workers=persistent)
+        at = 0.0
+        for step in range(60):
+            first = step % 10 == 0
+            length = 250 if first else 50
+            tags = ("epoch-start",) if first else ()
+            synth.step(step, at, at + length, data_wait=1, forward=20, backward=25, tags=tags)
+            for tick in range(5 if first and text else 0):
+                synth.sample(step, at + 50 + 40 * tick, 40, "other", "/home/me/train.py", 44, text=text)
+            at += length
+        return [found.title for found in RULES.get("periodic-stall").check(synth.run())]
+
+    assert stalls(persistent=False) == []
+    assert stalls(persistent=True) == ["Training stops at regular intervals"]
+    assert stalls(persistent=False, text="torch.save(model, path)") == [
+        "Training stops for a checkpoint every so many steps"
+    ]
 
 
 def alone(*, cpu: float, core_wait: float) -> Run:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -21,6 +22,7 @@ __all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
 RULES = Group("rules", Rule)
 
 REASON = 0.25  # of the gain of the general finding: what saves less than that is not the reason for it
+REPLACED = 0.8  # of the gain of another way to save the same time: a cause that saves much less stands beside it
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
 
@@ -99,17 +101,30 @@ def _is_explained(general: FindingBlock, found: list[FindingBlock], rules: Mappi
     reasons = [
         block.finding
         for block in found
-        if rules[block.rule].explains == general.rule and _most(block.finding) >= REASON * _most(general.finding)
+        if _most(block.finding) >= _needed(rules[block.rule], general.rule) * _most(general.finding)
     ]
     told = {rank for finding in reasons for rank in finding.ranks}
     return bool(reasons) and told.issuperset(general.finding.ranks)
 
 
+def _needed(reason: Rule, rule: str) -> float:
+    """The part of the gain of a finding that a reason must save to stand for it; infinite where it is none."""
+    if reason.explains == rule:
+        return REASON
+    return REPLACED if rule in reason.replaces else inf
+
+
 def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:
-    """Of findings by several rules about one line of the same ranks, the one with the largest gain: one cause."""
+    """Of findings by several rules about one line of the same ranks, the one with the largest gain: one cause.
+
+    One without a gain counts no time twice.
+    """
     claimed: dict[tuple[str, int, int], str] = {}
     kept = []
     for block in ranked:
+        if block.finding.gain is None:
+            kept.append(block)
+            continue
         place = block.finding.where[0] if block.finding.where else None
         keys = [(place.file, place.line, rank) for rank in block.finding.ranks] if place else []
         if any(claimed.get(key, block.rule) != block.rule for key in keys):

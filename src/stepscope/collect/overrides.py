@@ -20,7 +20,7 @@ import sys
 
 from .hooks import dressed
 from .made import MADE
-from .sharding import shards_by_worker
+from .sharding import is_iterated, shards_by_worker
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _check_workers(loader: Any, own: int, workers: int) -> None:
         raise Refused("num_workers=0: the loader's worker_init_fn would not be called")
     if workers and own == 0 and _is_daemon():
         raise Refused("this process is a daemon of multiprocessing, which may not start workers")
-    if not _is_iterable(loader.dataset) or shards_by_worker(loader.dataset, loader.worker_init_fn):
+    if not is_iterated(loader.dataset) or shards_by_worker(loader.dataset, loader.worker_init_fn):
         return
     if own > 1 or workers > 1:
         raise Refused(
@@ -199,11 +199,6 @@ def _check_pinning(wanted: bool) -> None:
     cuda: Any = sys.modules["torch"].cuda
     if wanted and not cuda.is_available():
         raise Refused("pin_memory=True: there is no GPU to copy to")
-
-
-def _is_iterable(dataset: Any) -> bool:
-    torch: Any = sys.modules["torch"]
-    return isinstance(dataset, torch.utils.data.IterableDataset)
 
 
 def _is_daemon() -> bool:

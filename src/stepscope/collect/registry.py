@@ -7,6 +7,7 @@ import weakref
 from . import facts
 from .clock import LoaderUse
 from .samples import counter
+from .sharding import is_iterated, shards_by_worker
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Registry:
         use.count = counter(use, description["batch_size"])
         self._known.append((weakref.ref(loader), _weak(getattr(source, "dataset", None)), description, use))
         if identifier < _FACTS_LIMIT:
-            self._learn(description)
+            self._learn({**description, "shards": _shards(source)})
         else:
             del self._known[0]
         return use
@@ -82,6 +83,17 @@ def _described(identifier: int, source: Any) -> dict[str, Any]:
         return facts.loader(identifier, source)
     except Exception as error:
         return {"kind": "loader", "id": identifier, "batch_size": None, "unknown": repr(error)[:200]}
+
+
+def _shards(source: Any) -> bool | None:
+    """Whether the workers share out what they iterate over, None where there is nothing to share out."""
+    try:
+        dataset = getattr(source, "dataset", None)
+        if not getattr(source, "num_workers", 0) or not is_iterated(dataset):
+            return None
+        return shards_by_worker(dataset, getattr(source, "worker_init_fn", None))
+    except Exception:
+        return None  # code that cannot be read
 
 
 def _unset(batch: Any) -> int:

@@ -7,6 +7,7 @@ and the functions these name.
 
 from __future__ import annotations
 
+import sys
 from types import CodeType, FunctionType, ModuleType
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -14,11 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-__all__ = ["shards_by_worker"]
+__all__ = ["is_iterated", "shards_by_worker"]
 
 _QUESTION = "get_worker_info"
 _MOST_FUNCTIONS = 2000  # a bound for data sets that lead into large libraries: about 20 ms
 _MOST_OBJECTS = 100  # data sets inside data sets; a list of files is no data set
+
+
+def is_iterated(dataset: Any) -> bool:
+    """Whether it is an IterableDataset of torch."""
+    kind = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
+    return kind is not None and isinstance(dataset, kind)
 
 
 def shards_by_worker(dataset: Any, init: Any = None) -> bool:

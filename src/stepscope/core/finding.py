@@ -79,9 +79,12 @@ class Rule:
 
     `check` yields findings, or raises MissingData if the run cannot answer. `example` writes one small run with the
     problem and, when its second argument is true, the same run with the problem fixed. `explains` names a rule that
-    finds the same problem without its reason: what that one says of the same ranks is left out.
+    finds the same problem without its reason: what that one says of the same ranks is left out. `replaces` names rules
+    whose advice is another way to save the same time: what they say of the same ranks is left out where this one saves
+    nearly as much.
     """
 
     check: Callable[[Run], Iterator[Finding]]
     example: Callable[[Synth, bool], None]
     explains: str = ""
+    replaces: tuple[str, ...] = ()

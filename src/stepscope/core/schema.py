@@ -191,6 +191,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("pin_memory", pl.Boolean, None, "batches are copied to pinned memory"),
         Column("persistent_workers", pl.Boolean, None, "workers live on between epochs"),
         Column(
+            "shards",
+            pl.Boolean,
+            None,
+            "code of a data set that is iterated asks which worker it is in; null: not iterated, or no workers",
+        ),
+        Column(
             "made_file", pl.String, None, "file of your code that calls DataLoader; null: not looked for, or unknown"
         ),
         Column("made_line", pl.Int64, None, "line of that call"),
@@ -210,9 +216,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
         *_span(),
         Column("cpu", pl.Int64, "ns", "CPU time of the thread; null: not read"),
         Column("core_wait", pl.Int64, "ns", "of a fetch: time that it waited for a core; null: not read"),
+        Column("process_cpu", pl.Int64, "ns", "of a collate: CPU time of all threads of the process in its fetch; null: not read"),
+        Column("read_file", pl.Int64, None, "of a read: a number that stands for the file; null: no file with a name"),
         Column("count", pl.Int64, "count", "samples in it; of a sending: bytes"),
         Column("weight", pl.Int64, "count", "spans that this one stands for, itself included"),
         Column("failed", pl.Boolean, None, "true: it raised an exception, or the data set ended in it"),
+    ),
+    "transform_sizes": _ids(
+        Column("loader", pl.Int64, None, "number of the DataLoader as in `loaders`; null: it is not in there"),
+        Column("name", pl.String, None, "class or function of a transform; a row is one of its first calls"),
+        Column("file", pl.String, None, "file of that class or function"),
+        Column("line", pl.Int64, None, "its line"),
+        Column("before", pl.Int64, "count", "numbers in the sample that it was given"),
+        Column("after", pl.Int64, "count", "numbers in what it returned"),
     ),
     "clock_readings": _ids(
         Column("source", pl.String, None, "who read: start, window N, loader (the process that trains) or worker N"),

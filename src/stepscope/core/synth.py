@@ -85,11 +85,12 @@ class Synth:
         used: float,
         waited: float | None = None,
         steps: int = 40,
+        read_file: int | None = None,
     ) -> "Synth":
         """Steps of `length` that train for `own` and wait for workers, with the spans of these, and of their cores.
 
         `parts` of a fetch follow one another: stage, name, wall time, CPU time; `used` cores are busy, and
-        `waited` threads wait for one. The k-th part is defined in line 10 k.
+        `waited` threads wait for one. The k-th part is defined in line 10 k. What is read is `read_file`.
         """
         self.add("meta", source="run.json", key="cores", value=f'{{"effective": {cores}}}')
         self.add(
@@ -103,18 +104,26 @@ class Synth:
             for what, value in watched.items():
                 if value is not None:
                     self.add("system", time=_ns(start + length / 2), rank=None, what=what, value=value, unit="cores")
-            ends = self.fetch(step, worker, start, parts)
+            ends = self.fetch(step, worker, start, parts, read_file)
             self.span("serialize", step, worker, ends, ends + feed, cpu=_ns(feed))
             self.span("index wait", step, worker, ends, max(ends, start + workers * length))
         return self
 
-    def fetch(self, batch: int, worker: int, start: float, parts: tuple[tuple[str, str, float, float], ...]) -> float:
+    def fetch(
+        self,
+        batch: int,
+        worker: int,
+        start: float,
+        parts: tuple[tuple[str, str, float, float], ...],
+        read_file: int | None = None,
+    ) -> float:
         """A fetch of a worker, of parts as in `loading`; returns its end."""
         at = start
         for place, (stage, name, wall, cpu) in enumerate(parts, 1):
             self.span(
-                stage, batch, worker, at, at + wall, cpu=_ns(cpu), name=name, file="/home/me/data.py", line=10 * place
-            )
+                stage, batch, worker, at, at + wall, cpu=_ns(cpu), name=name, file="/home/me/data.py", line=10 * place,
+                read_file=read_file if stage == "read" else None,
+            )  # fmt: skip
             at += wall
         self.span("fetch", batch, worker, start, at, cpu=_ns(sum(cpu for *_, cpu in parts)))
         return at

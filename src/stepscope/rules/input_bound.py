@@ -12,9 +12,11 @@ up.
 
 ## What to do
 Start with as many workers as there are cores for each rank, up to 16; a trace does not tell how many there are: try 2,
-then more. If all cores are busy, more workers win nothing:
-make the slowest line of the loading cheaper, work on whole batches, or store the data as the model needs it. Fetching
-a batch that takes less than 2 ms is not worth a worker, whose hand-over costs as much.
+then more. If all cores are busy, more workers win nothing: make the slowest line of the loading cheaper, work on whole
+batches, or store the data as the model needs it. Where other threads of a worker take half as much CPU time as the one
+that makes its batches, or more (OpenCV, NumPy's linear algebra, `torch.set_num_threads` in a worker), give each worker
+one thread; what that saves is not predicted. Fetching a batch that takes less than 2 ms is not worth a worker, whose
+hand-over costs as much.
 
 ## How the gain is predicted
 At most the wait, and twice the time in which the main thread could run but its own workers had the cores (its operator
@@ -38,7 +40,7 @@ from stepscope.analyses._crowding import crowding
 from stepscope.analyses._input_waits import InputWait, input_waits, longest_waits
 from stepscope.analyses._loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
 from stepscope.analyses._work import has_gpu
-from stepscope.analyses._worker_calls import WorkerCall, slowest_calls, slowest_lines
+from stepscope.analyses._worker_calls import WorkerCall, slowest_calls, slowest_lines, training_loaders
 from stepscope.analyses.core_waits import UNCOUNTED
 from stepscope.analyses.lines import lines
 from stepscope.core.errors import MissingData
@@ -58,6 +60,7 @@ MIN_SAMPLES = 5  # fewer samples name no line
 MIN_OF_WAIT = 0.1  # of the wait: a line with less is beside the point
 LINES = 3
 FIRST_TRY = 2  # workers where the number of cores is not known: two cores are everywhere
+THREADED = 0.5  # of the CPU time of the thread that makes a batch: the sampler of lines takes far less
 IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
 _WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fastprogress)/"  # of a loader in its loop
 
@@ -72,12 +75,13 @@ def check(run: Run) -> Iterator[Finding]:
     found = _lines(run, worst.rank) or slowest_lines(run, worst.rank)[:LINES]
     calls = slowest_calls(run, worst.rank)
     crowded = crowding(run, worst.rank)
+    threads = _threads(run, worst.rank)
     yield Finding(
         title="Training waits for the next batch",
         cause="data-reading",
-        evidence=(*_evidence(worst, culprits, waits, facts), *_slowest(calls), *_crowding(crowded)),
+        evidence=(*_evidence(worst, culprits, waits, facts), *_slowest(calls), *_crowding(crowded), *threads),
         gain=_narrowed(_gain(worst, facts, crowded), run, worst, facts),
-        advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
+        advice=(*(_ONE_THREAD if threads else ()), *_advice(worst, facts, found, calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
         where=found or tuple(call.place for call in calls) or facts.places,
     )
@@ -130,6 +134,26 @@ def _crowding(crowded: float) -> tuple[Evidence, ...]:
         return ()
     label = "mean wait for a core that workers have"
     return (Evidence(label=label, value=crowded, unit="ns", source="core_waits"),)
+
+
+def _threads(run: Run, rank: int) -> tuple[Evidence, ...]:
+    """CPU time of threads beside the one that makes the batches and the one that serialises them, where it is much."""
+    spans = run.optional("loader_spans", "rank", "loader", "worker", "stage", "cpu", "process_cpu").filter(
+        (pl.col("rank") == rank)
+        & pl.col("worker").is_not_null()
+        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+    )
+    means = spans.group_by("stage").agg(pl.col("cpu", "process_cpu").mean())
+    cpu = {stage: mean or 0.0 for stage, mean, _ in means.iter_rows()}
+    process = next((mean for stage, _, mean in means.iter_rows() if stage == "collate"), None)
+    own = cpu.get("fetch", 0.0)
+    if not own or process is None:
+        return ()
+    others = process - own - cpu.get("serialize", 0.0)
+    if others < THREADED * own:
+        return ()
+    label = "mean CPU time of further threads of a worker per batch"
+    return (Evidence(label=label, value=others, unit="ns", source="loader_spans"),)
 
 
 def _evidence(
@@ -206,6 +230,8 @@ def _advice(
         yield Advice(text="The first of these calls takes the most time of making a batch: make it cheaper first")
     elif facts.places and workers:
         yield Advice(text="This code runs in the workers: time its parts, and move what can be done once out of it")
+    if facts.described:
+        yield Advice(text="Have other settings of the loader tried and measured", code=_TRIED)
 
 
 def _more_workers(workers: int | None, suggested: int | None, *, gpu: bool) -> Advice:
@@ -219,6 +245,15 @@ def _more_workers(workers: int | None, suggested: int | None, *, gpu: bool) -> A
     return Advice(text=f"{what}{now}{basis}", code=f"DataLoader(..., {options})")
 
 
+_ONE_THREAD = (
+    Advice(
+        text="Threads inside the workers compute as well, and share the cores with all others: give each worker one",
+        code="def one_thread(worker):  # DataLoader(..., worker_init_fn=one_thread)\n"
+        "    torch.set_num_threads(1)\n"
+        "    cv2.setNumThreads(0)  # and OMP_NUM_THREADS=1 in the environment, for NumPy and others",
+    ),
+)
+_TRIED = "stepscope tune loader -- COMMAND"
 _BATCHED = """\
 sampler = BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)
 DataLoader(dataset, sampler=sampler, batch_size=None)  # dataset[[3, 1, 2]] returns one batch"""

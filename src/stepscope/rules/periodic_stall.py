@@ -22,7 +22,8 @@ half of that, as when it is done half as often.
 Steps whose length varies with the data (long sequences) may look like stalls for a while. A garbage collection in the
 middle of a step, a neighbour on the machine that wakes up every minute, or a file system that flushes produce regular
 long steps without any line. A checkpoint is told by the library call below your line (`torch.save`, `pickle.dump`,
-Lightning's `save_checkpoint`, transformers' `save_pretrained` and their like), else by the names in it.
+Lightning's `save_checkpoint`, transformers' `save_pretrained` and their like), else by the names in it. Steps that
+begin an epoch and in which a loader starts new workers are left out where no line tells of anything else.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ import polars as pl
 
 from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._stall_groups import StallGroup, stall_groups
+from stepscope.analyses._worker_starts import restarting_steps
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -46,6 +48,8 @@ def check(run: Run) -> Iterator[Finding]:
     per_rank = {rank: (step, count) for rank, step, count in means.iter_rows()}
     same: dict[tuple[str, str, int], list[StallGroup]] = {}
     for group in found:
+        if group.cause == "unknown" and restarting_steps(run, group.rank).issuperset(group.steps):
+            continue  # workers end and start: what that costs is told from the waits
         step, count = per_rank.get(group.rank, (0.0, 0))
         if group.certain and count and group.excess / count >= MIN_SHARE * step:
             place = group.places[0] if group.places else None

@@ -20,12 +20,14 @@ error of the simulation.
 
 ## When it is wrong
 A disk or a link at its limit gives more workers nothing: the answers take longer the more are asked for, which the
-simulation does not know. A lock that workers share looks the same. The first pass over data is slow where later ones
+simulation does not know. A lock that workers share looks the same, unless the sampled lines of the workers are at
+one that is known. The first pass over data is slow where later ones
 find them in memory.
 """
 
 from collections.abc import Iterator
 
+from stepscope.analyses._lock_waits import waits_for_locks
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -46,6 +48,8 @@ __all__ = ["RULE"]
 def check(run: Run) -> Iterator[Finding]:
     found = waiting_input(run)
     if found is None or found.best is None or found.busy < MIN_BUSY or found.idle < MAX_IDLE:
+        return
+    if waits_for_locks(run, found.model.pipeline.rank):
         return
     workers = found.best.workers
     waiting = max(found.parts, key=lambda part: part.idle)

@@ -22,6 +22,7 @@ from .. import facts
 from .function_code import copy_of, handed_to, makes_no_call
 from .held import MOST, Walk, python_method
 from .spans import DECODE, LABEL, READ, TRANSFORM
+from .subjects import elements
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ LEAVES = (
     (READ, "PIL.Image", "", "open"),
     (READ, "numpy", "", "load"),
     (READ, "torch", "", "load"),
+    (READ, "json", "", "load"),
+    (READ, "pickle", "", "load"),
+    (READ, "h5py", "File", "__init__"),
+    (READ, "zipfile", "ZipFile", "__init__"),
+    (READ, "pandas", "", "read_csv"),
+    (READ, "pandas", "", "read_parquet"),
 )
 """Readers and decoders: stage, module, class or nothing, function."""
 
@@ -169,6 +176,7 @@ class Calls:
 
     def _timed(self, original: Callable[..., Any], stage: int, name: int) -> Callable[..., Any]:
         lane, shortest = self._lane, 0 if stage == TRANSFORM else SHORT_NS
+        sized, reads = stage == TRANSFORM, stage == READ
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != lane.thread:
@@ -176,10 +184,12 @@ class Calls:
             result, start, cpu = None, _now(), _cpu()
             try:
                 result = original(*args, **kwargs)
-                return result
             finally:
                 if type(result) is not types.GeneratorType:  # which has done nothing yet
-                    lane.called(stage, start, cpu, name, shortest)
+                    lane.called(stage, start, cpu, name, shortest, args if reads else ())
+            if sized and lane.wants_size(name):
+                lane.sizes.append((name, elements(args), elements((result,))))
+            return result
 
         if isinstance(original, types.FunctionType):
             timed.__wrapped__ = original  # type: ignore[attr-defined]  # a signature is that of the original

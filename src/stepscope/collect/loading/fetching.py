@@ -15,7 +15,7 @@ import weakref
 
 from .. import facts
 from .calls import Calls
-from .lane import BATCH_COST, LONGEST, SAMPLE_COST, Lane, cpu_ns, stride
+from .lane import BATCH_COST, LONGEST, SAMPLE_COST, Lane, cpu_ns, process_ns, stride
 from .spans import COLLATE, FETCH
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -48,6 +48,7 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
         held = _prepare(self, lane)
         calls = _prepare_calls(self, lane) if len(held) > 1 else None
         lane.core_wait = lane.spans.core_waits.now()
+        lane.process = process_ns()
         start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
         lane.prepared = cpu - before
         try:
@@ -163,7 +164,7 @@ def _timed_collate(lane: Lane, collate: Callable[[Any], Any]) -> Callable[[Any],
 
 def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: int) -> None:
     """Write the spans of a fetch that has ended, and settle when the next is due. Never raises."""
-    end, cpu_end = _now(), cpu_ns()
+    end, cpu_end, process = _now(), cpu_ns(), process_ns()
     try:
         waited = lane.spans.core_waits.now() - lane.core_wait if lane.core_wait >= 0 else -1
         size = len(index) if isinstance(index, (list, tuple)) else 1
@@ -172,8 +173,8 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
         at = (lane.batch, lane.iterator, lane.epoch, weight)
         if lane.collate_start:
             name = lane.names.get(id(fetcher.collate_fn)) or _collate_name(lane, fetcher.collate_fn)
-            write(COLLATE, lane.collate_start, end - lane.collate_start, cpu_end - lane.collate_cpu, *at, -1, name,
-                  size, flags)  # fmt: skip
+            write(COLLATE, lane.collate_start, end - lane.collate_start, cpu_end - lane.collate_cpu, *at,
+                  process - lane.process, name, size, flags)  # fmt: skip
         name = _dataset_name(lane, fetcher.dataset)
         write(FETCH, start, end - start, cpu_end - cpu, *at, waited, name, size, flags)
         if lane.count:
@@ -186,6 +187,7 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
             lane.detail_last += 1  # the data set had ended: no sample of this batch was passed over
         lane.next_due(BATCH_COST, cpu_end - cpu)
         lane.measured(cpu_ns() - cpu_end)
+        lane.tell_sizes()
     except Exception:
         lane.due = sys.maxsize  # recording this loader fails: it is left alone
         lane.live = False

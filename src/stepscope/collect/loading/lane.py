@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from .spans import SAMPLE
+from .subjects import file_number
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from .spans import SpanFile
 
-__all__ = ["BATCH_COST", "LONGEST", "OWN_NS", "SAMPLE_COST", "Lane", "cpu_ns", "stride"]
+__all__ = ["BATCH_COST", "LONGEST", "OWN_NS", "SAMPLE_COST", "Lane", "cpu_ns", "process_ns", "stride"]
 
 BATCH_COST, SAMPLE_COST = 8.0, 0.4
 """CPU time of all spans of a batch, and of that of a sample, in times of the part that is measured each time.
@@ -27,6 +28,9 @@ OWN_NS = 3_000
 
 _SMOOTH = 4  # a measurement counts a fourth: one that was interrupted says little
 
+SIZED = 8
+"""Calls of a transform in a process whose samples are measured: enough for a mean of pictures of several sizes."""
+
 LONGEST = 0xFFFF
 """The most batches that one stands for."""
 
@@ -34,28 +38,33 @@ _now = time.monotonic_ns
 cpu_ns: Callable[[], int] = getattr(time, "thread_time_ns", lambda: -1)
 """CPU time of the calling thread in ns."""
 
+process_ns: Callable[[], int] = time.process_time_ns
+"""CPU time of all threads of this process in ns."""
+
 
 class Lane:
     """One iterator in one process: which batch it is at, and what of it is recorded.
 
     `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did,
-    0 unless recorded; `stood_for` is the weight it had. `times_modules`: may classes of torch's modules be changed for
-    the time of a fetch? `thread`: the one whose calls are timed now, 0 for none. `loader`: its number in facts.jsonl,
-    as far as it is known. `core_wait`: how long its thread had waited for a core before the fetch.
+    0 unless recorded; `stood_for` is the weight it had. `sizes`: of samples before and after a transform that have not
+    been told yet. `times_modules`: may classes of torch's modules be changed for the time of a fetch? `thread`: the one
+    whose calls are timed now, 0 for none. `loader`: its number in facts.jsonl, as far as it is known. `core_wait`: how
+    long its thread had waited for a core before the fetch, `process`: the CPU time of its process then.
     """
 
     times_modules = False
 
     __slots__ = (
         "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "core_wait", "count", "detail_due",
-        "detail_last", "due", "ended", "epoch", "extra", "iterator", "last", "live", "loader", "names", "own",
-        "prepared", "seen", "spans", "stood_for", "stride", "thread",
+        "detail_last", "due", "ended", "epoch", "extra", "iterator", "last", "live", "loader", "measured_sizes",
+        "names", "own", "prepared", "process", "seen", "sizes", "spans", "stood_for", "stride", "thread",
     )  # fmt: skip
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         self.spans, self.iterator = spans, iterator
         self.loader: int | None = None
         self.epoch = self.seen = self.due = self.detail_due = self.count = self.ended = self.extra = self.prepared = 0
+        self.process = 0
         self.stride = self.stood_for = 1
         self.own = OWN_NS
         self.batch = self.last = self.detail_last = -1
@@ -63,6 +72,8 @@ class Lane:
         self.live = False
         self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
         self.names: dict[int, int] = {}
+        self.measured_sizes: dict[int, int] = {}  # calls by the number of their name
+        self.sizes: list[tuple[int, int, int]] = []
 
     def enter(self, batch: int) -> bool:
         """Another batch begins; is it recorded?"""
@@ -110,15 +121,27 @@ class Lane:
         )  # fmt: skip
         self.begin, self.begin_cpu = end, cpu
 
-    def called(self, stage: int, start: int, cpu: int, name: int, shortest: int) -> None:
-        """A call inside a sample, which began at `start`, is over. Never raises."""
+    def called(self, stage: int, start: int, cpu: int, name: int, shortest: int, read: tuple[Any, ...] = ()) -> None:
+        """A call inside a sample, which began at `start`, is over; `read` is what a reader was given. Never raises."""
         wall = _now() - start
         if wall >= shortest:
+            used = cpu_ns() - cpu
             self.extra += 1
             self.spans.write(
-                stage, start, wall, cpu_ns() - cpu, self.batch, self.iterator, self.epoch,
-                min(self.seen - 1 - self.detail_last, LONGEST), -1, name,
+                stage, start, wall, used, self.batch, self.iterator, self.epoch,
+                min(self.seen - 1 - self.detail_last, LONGEST), file_number(read) if read else -1, name,
             )  # fmt: skip
+
+    def wants_size(self, name: int) -> bool:
+        """Is this one of the first calls of a transform?"""
+        calls = self.measured_sizes[name] = self.measured_sizes.get(name, 0) + 1
+        return calls <= SIZED
+
+    def tell_sizes(self) -> None:
+        """Write what was measured of samples. Raises OSError."""
+        if self.sizes:
+            sizes, self.sizes = self.sizes, []
+            self.spans.tell({"kind": "sizes", "sizes": sizes})
 
     def name(self, thing: Any, name: str, place: tuple[str | None, int | None]) -> int:
         """A number in the side table for a thing that has none in `names`."""

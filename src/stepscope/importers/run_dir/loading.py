@@ -29,7 +29,7 @@ STAGES = (
 
 LOADING_FOLDER = "loading"
 _FAILED = 1
-_FETCH = STAGES.index("fetch")
+_FETCH, _COLLATE, _READ = (STAGES.index(stage) for stage in ("fetch", "collate", "read"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,12 @@ def _add(origin: _Origin, rows: npt.NDArray[np.void], clock: Clock, note: Note, 
     known = [names.get(name, {}) for name in rows["name"].tolist()]
     iterators = rows["iterator"].tolist()
     own = [origin.iterator if not at else None for at in iterators] if origin.iterator is not None else iterators
-    start, fetches = rows["start"] + clock.to_epoch, rows["stage"] == _FETCH
+    start = rows["start"] + clock.to_epoch
+    stage = rows["stage"]
+    for row in _sizes(origin.rows, names):
+        sink.row(
+            "transform_sizes", rank=clock.rank, pid=str(origin.about.get("pid")), loader=origin.loaders.get(0), **row
+        )
     sink.add(
         "loader_spans",
         {
@@ -107,17 +112,37 @@ def _add(origin: _Origin, rows: npt.NDArray[np.void], clock: Clock, note: Note, 
             "iterator": own,
             "epoch": series(rows["epoch"]),
             "batch": observed(rows["batch"]),
-            "sample": observed(np.where(fetches, -1, rows["sample"])),
-            "core_wait": observed(np.where(fetches, rows["sample"], -1)),
-            "stage": [STAGES[stage] for stage in rows["stage"].tolist()],
+            "sample": observed(np.where(np.isin(stage, (_FETCH, _COLLATE, _READ)), -1, rows["sample"])),
+            "core_wait": observed(np.where(stage == _FETCH, rows["sample"], -1)),
+            "stage": [STAGES[number] for number in stage.tolist()],
             "name": [word(name.get("name")) for name in known],
             "file": [word(name.get("file")) for name in known],
             "line": [number(name.get("line")) for name in known],
             "start": series(start),
             "end": series(start + rows["wall"]),
             "cpu": observed(rows["cpu"]),
+            "process_cpu": observed(np.where(stage == _COLLATE, rows["sample"], -1)),
+            "read_file": observed(np.where(stage == _READ, rows["sample"], -1)),
             "count": [count or None for count in rows["count"].tolist()],
             "weight": series(rows["weight"]),
             "failed": series(rows["flags"] & _FAILED).cast(pl.Boolean),
         },
     )
+
+
+def _sizes(rows: list[Row], names: Mapping[int, Row]) -> Iterator[dict[str, object]]:
+    """Sizes of samples before and after calls of transforms, those that are known on both sides."""
+    for row in rows:
+        sizes = row.get("sizes") if row.get("kind") == "sizes" else None
+        for size in sizes if isinstance(sizes, list) else ():
+            name, before, after = (number(part) for part in size) if _is_triple(size) else (None, None, None)
+            about = names.get(name or 0)
+            if about is not None and before is not None and after is not None and before > 0 and after > 0:
+                yield {
+                    "name": word(about.get("name")), "file": word(about.get("file")), "line": number(about.get("line")),
+                    "before": before, "after": after,
+                }  # fmt: skip
+
+
+def _is_triple(size: object) -> bool:
+    return isinstance(size, list) and len(size) == 3

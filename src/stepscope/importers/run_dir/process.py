@@ -144,7 +144,7 @@ def _add_loaders(process: Process, facts: list[Row], sink: Sink) -> None:
             train=identifier in training,
             **{name: word(fact.get(name)) for name in _LOADER_WORDS},
             **{name: number(fact.get(name)) for name in _LOADER_NUMBERS},
-            **{name: flag(fact.get(name)) for name in ("pin_memory", "persistent_workers")},
+            **{name: flag(fact.get(name)) for name in ("pin_memory", "persistent_workers", "shards")},
         )
 
 

@@ -1,0 +1,185 @@
+"""One worker of the loader is far slower than the others, and training waits for it.
+
+## What it finds
+Training waits for batches for more than 5 % of its steps; one worker takes half as long again as the others, or more,
+for a batch, its quicker batches taking longer than the slower ones of the others; and the others stand idle for a part
+of their time, or would with a smaller part to do.
+
+## Why it costs time
+Batches are handed over in order and each worker makes every n-th of them, so all go at the pace of the slowest: the
+others may be no more than `prefetch_factor` batches ahead.
+
+## What to do
+The evidence says what the slow worker does with its time. If it computes longer, its share of the samples is more work:
+share them out anew, in smaller pieces. If it waits for files, its part lies on a slower disk or server. If it waits for
+a core, it is bound to one that others use (`taskset`, `psutil.cpu_affinity`, a NUMA binding). Where the order of
+batches does not matter, `in_order=False` (torch 2.6 and later) takes what is ready.
+
+## How the gain is predicted
+With this worker as fast as the mean of the others, a step takes as long as a batch divided by the workers, as the CPU
+time of a batch divided by the cores, or as the training process needs, whichever is longest. High end: the measured
+step less that. Low end: with `in_order=False` the fast workers make more of the batches while the slow one stays as
+slow; or half of the high end where that is more.
+
+## When it is wrong
+A data set that gives each worker different samples may be uneven for that epoch alone. With few recorded batches for
+each worker chance can make one of them look slow.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.analyses._input_waits import MIN_SHARE, input_waits, longest_waits
+from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import MS, Synth
+from stepscope.predict.pipeline import Pipeline, pipeline
+
+__all__ = ["RULE"]
+
+MIN_FACTOR = 1.5  # of the others' mean: contention alone makes workers differ by less
+MIN_BATCHES = 3  # of each worker: fewer tell no usual time, and of short batches few are recorded
+MIN_WORKERS = 3  # of two, neither is the exception
+QUICKER, SLOWER = 0.25, 0.75  # quantiles that may not overlap: of the slow worker, and of the others
+_HOW = "train for more steps, or record it with --loader all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slow:
+    """The slowest worker: mean wall and CPU time of its batches, ns, and those of the others'."""
+
+    worker: int
+    wall: float
+    cpu: float
+    others_wall: float
+    others_cpu: float
+
+
+def check(run: Run) -> Iterator[Finding]:
+    culprits = longest_waits(input_waits(run))
+    if not culprits:
+        return
+    rank = culprits[0].rank
+    measured = pipeline(run, rank)
+    if measured.workers < MIN_WORKERS:
+        return
+    slow = _slowest(_fetches(run, rank), measured.workers)
+    if slow is None:
+        return
+    low, high = _gain(measured, slow)
+    if low <= MIN_SHARE * measured.step:
+        return
+    yield Finding(
+        title="One worker is far slower than the others",
+        cause="data-reading",
+        evidence=_evidence(measured, slow),
+        gain=Gain(
+            low_ns=int(low),
+            high_ns=int(high),
+            basis="this worker as fast as the others, or its batches taken when they are ready",
+            confidence="structural",
+        ),
+        advice=_advice(slow),
+        ranks=tuple(sorted(row.rank for row in culprits)),
+    )
+
+
+def _fetches(run: Run, rank: int) -> pl.DataFrame:
+    """Wall and CPU time of each recorded batch but the first of a process, by worker."""
+    spans = run.table("loader_spans", how=RECORD_LOADING).filter(
+        (pl.col("rank") == rank) & (pl.col("stage") == "fetch") & ~pl.col("failed").fill_null(False)
+        & pl.col("worker").is_not_null() & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+    )  # fmt: skip
+    later = spans.filter(pl.col("start") > pl.col("start").min().over("pid"))
+    wall = pl.col("end") - pl.col("start")
+    return later.select("worker", wall=wall, cpu=pl.min_horizontal(pl.col("cpu").fill_null(wall), wall)).sort("worker")
+
+
+def _slowest(fetches: pl.DataFrame, workers: int) -> _Slow | None:
+    """The worker whose quicker batches take longer than the slower ones of all others. Raises MissingData."""
+    counts = fetches.group_by("worker").len()
+    if counts.height < workers or int(counts["len"].min() or 0) < MIN_BATCHES:  # type: ignore[arg-type]
+        raise MissingData(f"{MIN_BATCHES} batches of each worker with spans", how=_HOW)
+    means = fetches.group_by("worker").agg(pl.col("wall", "cpu").mean()).sort("wall", "worker", descending=True)
+    worker, wall, cpu = means.row(0)
+    others = fetches.filter(pl.col("worker") != worker)
+    usual = means.filter(pl.col("worker") != worker).select(pl.col("wall", "cpu").mean()).row(0)
+    own = fetches.filter(pl.col("worker") == worker)["wall"]
+    apart = (own.quantile(QUICKER) or 0.0) > (others["wall"].quantile(SLOWER) or 0.0)
+    if not apart or wall < MIN_FACTOR * usual[0]:
+        return None
+    return _Slow(worker=worker, wall=wall, cpu=cpu, others_wall=usual[0], others_cpu=usual[1])
+
+
+def _gain(measured: Pipeline, slow: _Slow) -> tuple[float, float]:
+    """What any order, and what a worker like the others, saves of a step."""
+    computing = slow.others_cpu + (measured.feed or 0.0) + (measured.own_cpu or 0.0)
+    least = max(measured.own + measured.handing, computing / measured.cores)
+    rate = (measured.workers - 1) / slow.others_wall
+    even = max(least, 1 / (rate + 1 / slow.others_wall)) * measured.batches
+    unordered = max(least, 1 / (rate + 1 / slow.wall)) * measured.batches
+    high = max(0.0, measured.step - even)
+    return min(high, max(high / 2, measured.step - unordered)), high
+
+
+def _evidence(measured: Pipeline, slow: _Slow) -> tuple[Evidence, ...]:
+    source = "loader_workers"
+    idle, usual = slow.wall - slow.cpu, slow.others_wall - slow.others_cpu
+    return (
+        Evidence(label="mean step", value=measured.step, unit="ns", source="steady_steps"),
+        Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders"),
+        Evidence(label="number of the slow worker", value=slow.worker, unit="count", source=source),
+        Evidence(label="mean time of it to make a batch", value=slow.wall, unit="ns", source=source),
+        Evidence(label="mean time of the others", value=slow.others_wall, unit="ns", source=source),
+        Evidence(label="mean CPU time of it for a batch", value=slow.cpu, unit="ns", source=source),
+        Evidence(label="mean CPU time of the others", value=slow.others_cpu, unit="ns", source=source),
+        Evidence(label="mean part of what it takes longer that is waiting, for files or a core",
+                 value=max(0.0, min(1.0, (idle - usual) / (slow.wall - slow.others_wall))), unit="ratio",
+                 source=source),
+    )  # fmt: skip
+
+
+def _advice(slow: _Slow) -> tuple[Advice, ...]:
+    more_computing = slow.cpu - slow.others_cpu >= (slow.wall - slow.others_wall) / 2
+    first = (
+        Advice(text="It computes longer: share the samples out in smaller pieces, so that each worker has some of all")
+        if more_computing
+        else Advice(
+            text="It waits longer: look where its part of the data lies, and whether it is bound to a busy core",
+            code="os.sched_getaffinity(0)  # in a worker_init_fn; its parts of the data beside it",
+        )
+    )
+    return (
+        first,
+        Advice(
+            text="If the order of the batches does not matter, take what is ready (torch 2.6 and later)",
+            code="DataLoader(..., in_order=False)",
+        ),
+    )
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    """4 workers of 20 ms a batch, one of which takes 60; training needs 5."""
+    workers, own, usual = 4, 5.0, 20.0
+    slow = usual if fixed else 60.0
+    length = max(own, slow / workers)
+    synth.add("meta", source="run.json", key="cores", value='{"effective": 32}')
+    synth.add("loaders", loader=0, train=True, dataset="Parts", num_workers=workers, prefetch_factor=2)
+    for step in range(48):
+        at, worker = step * length, step % workers
+        synth.step(step, at, at + length, data_wait=length - own, forward=own / 2, backward=own / 2)
+        lasts = slow if worker == 1 else usual
+        ends = synth.fetch(step, worker, at, (("sample", "data.Parts", lasts, lasts),))
+        synth.span("serialize", step, worker, ends, ends + 0.1, cpu=100_000)
+        synth.span("index wait", step, worker, ends, at + max(slow, usual))
+        used = ((slow + 3 * usual) / 4 + own) / length
+        synth.add("system", time=round((at + length / 2) * MS), rank=None, what="job CPU", value=used, unit="cores")
+        synth.add("system", time=round((at + length / 2) * MS), rank=None, what="other CPU", value=0.0, unit="cores")
+
+
+RULE = Rule(check=check, example=example, explains="input-bound")

@@ -1,0 +1,72 @@
+"""What the rules about the input pipeline read, from real loaders: scenarios as they are and mended, a few steps each.
+
+How long something takes is not compared: the machine may do other things meanwhile.
+"""
+
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from stepscope.analyses._lock_waits import waits_for_locks
+from stepscope.collect.launch import launch
+from stepscope.core.run import Run
+from stepscope.diagnose import RULES
+from stepscope.rules.input_bound import _threads
+from stepscope.rules.late_crop import _beginnings, _left, _precedes
+from stepscope.rules.slow_worker import _fetches, _slowest
+from stepscope.store import open_run
+
+SCENARIOS = Path(__file__).parent.parent / "scenarios"
+
+pytestmark = pytest.mark.slow
+
+
+def recorded(folder: Path, name: str, *options: str, steps: int = 12, lines: float = 0) -> Run:
+    command = [sys.executable, str(SCENARIOS / f"{name}.py"), "--steps", str(steps), *options]
+    launch(command, str(folder), {"trace": None, "lines_hz": 0, "loader": "all", "loader_lines_hz": lines})
+    return open_run(folder)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_sizes_and_order_of_transforms(tmp_path: Path, fixed: bool) -> None:
+    run = recorded(tmp_path / "run", "input_crop_last", *(["--fixed"] if fixed else []), steps=4)
+    left, begins = _left(run, 0), _beginnings(run, 0)
+    assert left["__main__.Convert"] == 1
+    assert left["__main__.Crop"] == pytest.approx((96 / 384) ** 2)
+    assert _precedes(begins, "__main__.Convert", "__main__.Crop") is not fixed
+
+
+def test_the_file_that_is_read_again(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run", "input_repeated_opening")
+    reads = run.optional("loader_spans").filter(pl.col("stage") == "read")
+    assert reads.filter(pl.col("name") == "numpy.load").height >= 100
+    assert reads["read_file"].n_unique() == 1
+
+
+def test_workers_at_a_lock(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run", "input_shared_lock", steps=30, lines=100)
+    assert waits_for_locks(run, 0)
+
+
+def test_the_worker_that_is_slower(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run", "input_slow_worker", steps=24)
+    slow = _slowest(_fetches(run, 0), 3)
+    assert slow is not None
+    assert slow.worker == 0
+    assert slow.wall - slow.cpu > slow.others_wall - slow.others_cpu
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_workers_that_give_all_samples_each(tmp_path: Path, fixed: bool) -> None:
+    run = recorded(tmp_path / "run", "input_unsharded_stream", *(["--fixed"] if fixed else []))
+    found = [finding.where[0].symbol for finding in RULES.get("unsharded-stream").check(run)]
+    assert found == ([] if fixed else ["__main__.Stream"])
+    assert run.optional("steps").height == (12 if fixed else 24)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_threads_beside_that_of_a_worker(tmp_path: Path, fixed: bool) -> None:
+    run = recorded(tmp_path / "run", "input_worker_threads", *(["--fixed"] if fixed else []), steps=6)
+    assert bool(_threads(run, 0)) is not fixed
