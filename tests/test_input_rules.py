@@ -213,10 +213,49 @@ def test_who_gives_each_sample_once_is_not_blamed() -> None:
         assert not list(RULES.get("unsharded-stream").check(synth.step(0, 0, 10).run()))
 
 
+@pytest.mark.parametrize(("hosts", "free", "found"), [("aa", 100, True), ("ab", 100, False), ("ab", 60, True)])
+def test_ranks_of_one_host_share_its_memory(hosts: str, free: int, found: bool) -> None:
+    """A batch of 10 bytes, 4 of which are made ahead, and one that is used: 50 bytes a rank."""
+    synth = Synth().add("meta", source="run.json", key="shared_memory", value=f'{{"size": 200, "free": {free}}}')
+    for rank, host in enumerate(hosts):
+        synth.add("processes", rank=rank, pid=str(rank), host=host)
+        synth.add("loaders", rank=rank, loader=0, train=True, num_workers=2, prefetch_factor=2)
+        for worker in range(2):
+            for kind, size in (("torch.uint8", 7), ("torch.int64", 3), ("float64", 1000)):
+                pid = f"{rank}-{worker}"
+                synth.add("batch_tensors", rank=rank, pid=pid, loader=0, worker=worker, type=kind, bytes=size)
+    assert bool(list(RULES.get("small-shared-memory").check(synth.run()))) is found
+
+
+def test_large_batches_say_what_they_consist_of() -> None:
+    run = build(RULES.get("heavy-serialization").example, fixed=False)
+    synth = Synth()
+    for worker in range(2):
+        for kind, size in (("torch.float64", 4000), ("torch.int64", 80)):
+            synth.add("batch_tensors", pid=str(worker), loader=0, worker=worker, type=kind, bytes=size)
+    known = Run({**run.tables, "batch_tensors": synth.run().optional("batch_tensors")}, run.path)
+    found = values(one("heavy-serialization", known))
+    assert found["bytes of torch.float64 in a batch"] == 4000
+    assert found["bytes of torch.int64 in a batch"] == 80
+
+
 def test_another_setting_is_to_be_tried() -> None:
     parts: Parts = tuple(("transform", f"data.T{number}", 12, 12) for number in range(10))
     codes = [advice.code for advice in one("input-bound", loading(parts, cores=1.0)).advice]
     assert "stepscope tune loader -- COMMAND" in codes
+
+
+def test_further_threads_of_workers_are_told_but_not_that_which_serialises() -> None:
+    def told(process: float) -> dict[str, float]:
+        parts: Parts = tuple(("transform", f"data.T{number}", 12, 12) for number in range(10))
+        run = loading(parts, cores=1.0, feed=100)
+        spans = run.optional("loader_spans")
+        known = pl.when(pl.col("stage") == "fetch").then(round(process * MS)).otherwise(pl.col("process_cpu"))
+        return values(one("input-bound", Run({**run.tables, "loader_spans": spans.with_columns(process_cpu=known)})))
+
+    label = "mean CPU time of further threads of a worker per batch"
+    assert told(400)[label] == 180 * MS
+    assert label not in told(220)
 
 
 def epochs(*, start: float, fetch: float, persistent: bool = False) -> Run:

@@ -13,7 +13,6 @@ from stepscope.analyses._lock_waits import waits_for_locks
 from stepscope.collect.launch import launch
 from stepscope.core.run import Run
 from stepscope.diagnose import RULES
-from stepscope.rules.input_bound import _threads
 from stepscope.rules.late_crop import _beginnings, _left, _precedes
 from stepscope.rules.slow_worker import _fetches, _slowest
 from stepscope.store import open_run
@@ -43,6 +42,8 @@ def test_the_file_that_is_read_again(tmp_path: Path) -> None:
     reads = run.optional("loader_spans").filter(pl.col("stage") == "read")
     assert reads.filter(pl.col("name") == "numpy.load").height >= 100
     assert reads["read_file"].n_unique() == 1
+    fetches = run.optional("loader_spans").filter(pl.col("stage") == "fetch")
+    assert (fetches["process_cpu"] >= fetches["cpu"]).all(), "all threads of a process take what one of them does"
 
 
 def test_workers_at_a_lock(tmp_path: Path) -> None:
@@ -64,9 +65,3 @@ def test_workers_that_give_all_samples_each(tmp_path: Path, fixed: bool) -> None
     found = [finding.where[0].symbol for finding in RULES.get("unsharded-stream").check(run)]
     assert found == ([] if fixed else ["__main__.Stream"])
     assert run.optional("steps").height == (12 if fixed else 24)
-
-
-@pytest.mark.parametrize("fixed", [False, True])
-def test_threads_beside_that_of_a_worker(tmp_path: Path, fixed: bool) -> None:
-    run = recorded(tmp_path / "run", "input_worker_threads", *(["--fixed"] if fixed else []), steps=6)
-    assert bool(_threads(run, 0)) is not fixed

@@ -11,6 +11,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stepscope.collect.loading import calls as timed_calls
@@ -47,6 +48,19 @@ class Letters:
         return self.transform("abc"[index] + "!")
 
 
+class Half:
+    def __call__(self, sample: Any) -> Any:
+        return sample[: len(sample) // 2]
+
+
+class Pictures:
+    def __init__(self) -> None:
+        self.transform = Half()
+
+    def __getitem__(self, index: int) -> Any:
+        return self.transform(np.zeros((10, 4)))
+
+
 def lower(sample: str) -> str:
     return sample.lower()
 
@@ -73,6 +87,21 @@ def test_every_call_is_timed_once_and_the_result_is_the_same(lane: Lane) -> None
     assert dataset[1] == bare
     calls.restore()
     assert stages(lane) == [TRANSFORM] * 6  # flip twice, Loud, lower, the inner chain and the outer
+
+
+def test_the_first_samples_of_a_transform_are_measured(lane: Lane) -> None:
+    dataset = Pictures()
+    for _ in range(3):
+        calls = Calls(lane)
+        calls.swap([dataset])
+        for index in range(4):
+            dataset[index]
+        calls.restore()
+        lane.tell_sizes()
+    rows = [json.loads(line) for line in Path(lane.spans.path + ".jsonl").read_text().splitlines()]
+    names = {row["id"]: row["name"].rpartition(".")[2] for row in rows if row["kind"] == "name"}
+    told = [(names[name], *size) for row in rows if row["kind"] == "sizes" for name, *size in row["sizes"]]
+    assert told == [("Half", 40, 20)] * 8
 
 
 def test_all_is_put_back(lane: Lane) -> None:

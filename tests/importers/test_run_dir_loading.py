@@ -12,7 +12,7 @@ from .run_files import EPOCH, TO_EPOCH, json_lines, records, step, told, write_p
 SPAN = struct.Struct("<qqqqiIIHHHBB")
 NAME = {"kind": "name", "id": 1, "name": "__main__.Rows", "file": "/d/train.py", "line": 7}
 COLUMNS = ("pid", "worker", "loader", "iterator", "batch", "sample", "stage", "name", "start", "end", "cpu", "weight")
-FETCH, SAMPLE, WAIT = 2, 3, 9
+FETCH, SAMPLE, WAIT, READ = 2, 3, 9, 14
 
 
 def span(
@@ -126,3 +126,28 @@ def test_without_any_reading_of_the_clocks_spans_are_left_out(tmp_path: Path) ->
     run = open_run(path)
     assert rows_of(run) == []
     assert "no reading of the clocks in steps.bin and process.json: spans of loading left out" in told(run)
+
+
+def test_what_is_noted_of_reads_fetches_transforms_and_batches(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    write_process(run, step(0, 100, 200), rank=1, pid=50)
+    iterator = {"kind": "iterator", "iterator": 1, "loader": 3, "seed": 77, "workers": 1, "pids": [61]}
+    write_spans(run, "main-50-9", [{"kind": "main", "pid": 50, "host": "n0"}, iterator])
+    noted = [
+        {"kind": "sizes", "sizes": [[1, 48, 3], [9, 1, 1], [1, -1, 3], [1, 2], "no"]},
+        {"kind": "sizes", "sizes": 5},
+        {"kind": "batch", "tensors": [["torch.uint8", 12], ["torch.int64", None], 3]},
+    ]
+    write_spans(
+        run, "worker-61-9", [{"kind": "worker", "worker": 0, "pid": 61, "seed": 77, "host": "n0"}, NAME, *noted],
+        span(FETCH, 105, cpu=20, sample=33), span(READ, 106, sample=4_000_000_000), span(SAMPLE, 107, sample=5),
+    )  # fmt: skip
+    found = open_run(run)
+    spans = found.optional("loader_spans").select("stage", "sample", "process_cpu", "read_file")
+    assert spans.rows() == [
+        ("fetch", None, 33, None), ("read", None, None, 4_000_000_000), ("sample", 5, None, None),
+    ]  # fmt: skip
+    sizes = found.optional("transform_sizes").select("rank", "pid", "loader", "name", "line", "before", "after")
+    assert sizes.rows() == [(1, "61", 3, "__main__.Rows", 7, 48, 3)]
+    tensors = found.optional("batch_tensors").select("rank", "pid", "loader", "worker", "type", "bytes")
+    assert tensors.rows() == [(1, "61", 3, 0, "torch.uint8", 12)]

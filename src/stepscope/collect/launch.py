@@ -118,6 +118,7 @@ def begin_run(
         "started_epoch_ns": time.time_ns(),
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "cores": cores,
+        "shared_memory": _shared_memory(),
         "options": dict(options),
     }
     try:
@@ -170,6 +171,15 @@ def _notes(run_dir: str) -> list[dict[str, str]]:
         except (OSError, ValueError, KeyError, TypeError) as error:
             found.append({"what": "notes of {}".format(folder or "the run"), "why": str(error)})
     return found
+
+
+def _shared_memory() -> dict[str, int] | None:
+    """Bytes of /dev/shm, through which loader workers hand over tensors; None where there is none."""
+    try:
+        space = os.statvfs("/dev/shm")
+    except (OSError, AttributeError):
+        return None
+    return {"size": space.f_blocks * space.f_frsize, "free": space.f_bavail * space.f_frsize}
 
 
 def _write_json(path: str, row: Mapping[str, Any]) -> None:

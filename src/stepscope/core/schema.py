@@ -230,6 +230,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("before", pl.Int64, "count", "numbers in the sample that it was given"),
         Column("after", pl.Int64, "count", "numbers in what it returned"),
     ),
+    "batch_tensors": _ids(
+        Column("loader", pl.Int64, None, "number of the DataLoader as in `loaders`; null: it is not in there"),
+        Column(
+            "worker", pl.Int32, None, "number of the worker; a row is a tensor or array in its first recorded batch"
+        ),
+        Column("type", pl.String, None, "kind of number: torch.float32 of a tensor, float32 of an array, …"),
+        Column("bytes", pl.Int64, "bytes", "size of it"),
+    ),
     "clock_readings": _ids(
         Column("source", pl.String, None, "who read: start, window N, loader (the process that trains) or worker N"),
         Column("time", pl.Int64, "ns", "when, on the time line of the run: one clock for all processes of the host"),

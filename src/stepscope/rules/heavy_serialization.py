@@ -18,14 +18,17 @@ The loader is simulated with the copies half as long, as float32 instead of floa
 as uint8 instead of float64. The range includes the known errors of the simulation.
 
 ## When it is wrong
-What a batch consists of is not recorded, so the advice cannot say which of its tensors is too large. Very many tiny
+The advice cannot know which numbers training needs: the evidence says of what kind they are. Very many tiny
 samples take torch's collate function long for their number, not their size: hand over whole batches then. A full
 /dev/shm looks the same.
 """
 
 from collections.abc import Iterator
 
-from stepscope.core.finding import Advice, Finding, Rule
+import polars as pl
+
+from stepscope.analyses._worker_calls import training_loaders
+from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.predict.loader_model import Change
@@ -34,6 +37,7 @@ from stepscope.predict.waiting_input import gain, heaviest, part_evidence, waiti
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.3  # of the CPU time of making a batch, as for collating: both are copies
+KINDS = 2  # of numbers that are told: pictures and labels
 FASTER = (2.0, 8.0)  # float64 to float32, and to uint8
 
 
@@ -47,10 +51,23 @@ def check(run: Run) -> Iterator[Finding]:
     yield Finding(
         title="Copying batches takes a large part of making them",
         cause="data-reading",
-        evidence=part_evidence(found, part),
+        evidence=(*part_evidence(found, part), *_batch(run, found.model.pipeline.rank)),
         gain=gain(found, changes, "batches of a half to an eighth of the size"),
         advice=_ADVICE,
         ranks=found.ranks,
+    )
+
+
+def _batch(run: Run, rank: int) -> tuple[Evidence, ...]:
+    """What the first recorded batch of a worker consists of, by kind of number; nothing where it was not recorded."""
+    rows = run.optional("batch_tensors").filter(
+        (pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+    )  # fmt: skip
+    workers = max(1, rows.select("pid").n_unique())
+    kinds = rows.group_by("type").agg(pl.col("bytes").sum() / workers).sort(["bytes", "type"], descending=[True, False])
+    return tuple(
+        Evidence(label=f"bytes of {kind} in a batch", value=size, unit="bytes", source="batch_tensors")
+        for kind, size in kinds.head(KINDS).iter_rows()
     )
 
 

@@ -13,10 +13,9 @@ up.
 ## What to do
 Start with as many workers as there are cores for each rank, up to 16; a trace does not tell how many there are: try 2,
 then more. If all cores are busy, more workers win nothing: make the slowest line of the loading cheaper, work on whole
-batches, or store the data as the model needs it. Where other threads of a worker take half as much CPU time as the one
-that makes its batches, or more (OpenCV, NumPy's linear algebra, `torch.set_num_threads` in a worker), give each worker
-one thread; what that saves is not predicted. Fetching a batch that takes less than 2 ms is not worth a worker, whose
-hand-over costs as much.
+batches, or store the data as the model needs it. Fetching a batch that takes less than 2 ms is not worth a worker,
+whose hand-over costs as much. Where further threads of the workers compute (OpenCV, NumPy's linear algebra), the
+evidence says how much: on a machine of many cores try one thread for each worker. On two cores that was no faster.
 
 ## How the gain is predicted
 At most the wait, and twice the time in which the main thread could run but its own workers had the cores (its operator
@@ -75,13 +74,17 @@ def check(run: Run) -> Iterator[Finding]:
     found = _lines(run, worst.rank) or slowest_lines(run, worst.rank)[:LINES]
     calls = slowest_calls(run, worst.rank)
     crowded = crowding(run, worst.rank)
-    threads = _threads(run, worst.rank)
     yield Finding(
         title="Training waits for the next batch",
         cause="data-reading",
-        evidence=(*_evidence(worst, culprits, waits, facts), *_slowest(calls), *_crowding(crowded), *threads),
+        evidence=(
+            *_evidence(worst, culprits, waits, facts),
+            *_slowest(calls),
+            *_crowding(crowded),
+            *_threads(run, worst.rank),
+        ),
         gain=_narrowed(_gain(worst, facts, crowded), run, worst, facts),
-        advice=(*(_ONE_THREAD if threads else ()), *_advice(worst, facts, found, calls, gpu=has_gpu(run))),
+        advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
         where=found or tuple(call.place for call in calls) or facts.places,
     )
@@ -245,14 +248,6 @@ def _more_workers(workers: int | None, suggested: int | None, *, gpu: bool) -> A
     return Advice(text=f"{what}{now}{basis}", code=f"DataLoader(..., {options})")
 
 
-_ONE_THREAD = (
-    Advice(
-        text="Threads inside the workers compute as well, and share the cores with all others: give each worker one",
-        code="def one_thread(worker):  # DataLoader(..., worker_init_fn=one_thread)\n"
-        "    torch.set_num_threads(1)\n"
-        "    cv2.setNumThreads(0)  # and OMP_NUM_THREADS=1 in the environment, for NumPy and others",
-    ),
-)
 _TRIED = "stepscope tune loader -- COMMAND"
 _BATCHED = """\
 sampler = BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)

@@ -1,4 +1,4 @@
-"""What a call in a fetch works on: how many numbers a sample has, and which file is read."""
+"""What loading works on: how many numbers a sample has, which file is read, and which tensors a batch consists of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["elements", "file_number"]
+__all__ = ["elements", "file_number", "tensors"]
+
+_MOST = 64  # tensors of a batch
+_DEEP = 4  # lists in lists
 
 
 def elements(things: tuple[Any, ...]) -> int:
@@ -35,6 +38,27 @@ def file_number(things: tuple[Any, ...]) -> int:
     except Exception:
         return -1
     return -1
+
+
+def tensors(batch: Any) -> list[tuple[str, int]]:
+    """Kind of number and bytes of each tensor or array in a batch, the first _MOST. Never raises."""
+    found: list[tuple[str, int]] = []
+    try:
+        _collect(batch, found, 0)
+    except Exception:
+        return []
+    return found
+
+
+def _collect(thing: Any, found: list[tuple[str, int]], depth: int) -> None:
+    size, kind = getattr(thing, "nbytes", None), getattr(thing, "dtype", None)
+    if isinstance(size, int) and kind is not None:
+        found.append((str(kind), size))
+    elif isinstance(thing, (list, tuple, dict)) and depth < _DEEP:
+        for one in thing.values() if isinstance(thing, dict) else thing:
+            if len(found) >= _MOST:
+                return
+            _collect(one, found, depth + 1)
 
 
 def _elements(thing: Any) -> int:

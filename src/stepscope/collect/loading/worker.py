@@ -14,6 +14,7 @@ from .fetching import FETCH_CODE, count_fetches, without_our_frames
 from .lane import Lane, cpu_ns
 from .scheduler import process_began
 from .spans import END, INDEX_WAIT, PUT, SEND, SERIALIZE, SET_UP, START
+from .subjects import tensors
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -166,11 +167,11 @@ class Feeder:
     pickler in the module of the queue, and `_send_bytes` of the pipe.
     """
 
-    __slots__ = ("_lane", "_module", "_pickler", "_pipe", "_timed")
+    __slots__ = ("_lane", "_module", "_pickler", "_pipe", "_timed", "_told")
 
     def __init__(self, lane: _Working, queue: Any) -> None:
         """Raises AttributeError for a queue of another kind."""
-        self._lane, self._pipe = lane, queue._send_bytes.__self__
+        self._lane, self._pipe, self._told = lane, queue._send_bytes.__self__, False
         self._module: Any = sys.modules[type(queue).__module__]
         self._pickler = self._module._ForkingPickler
         self._timed = type(self._pickler.__name__, (self._pickler,), {"dumps": staticmethod(self._dumps)})
@@ -185,6 +186,9 @@ class Feeder:
         weight = lane.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
         if not weight:
             return self._pickler.dumps(item, protocol)
+        if not self._told:
+            self._told = True
+            lane.spans.tell({"kind": "batch", "tensors": tensors(item[1])})
         start, cpu = _now(), cpu_ns()
         try:
             data = self._pickler.dumps(item, protocol)

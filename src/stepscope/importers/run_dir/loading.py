@@ -98,10 +98,11 @@ def _add(origin: _Origin, rows: npt.NDArray[np.void], clock: Clock, note: Note, 
     own = [origin.iterator if not at else None for at in iterators] if origin.iterator is not None else iterators
     start = rows["start"] + clock.to_epoch
     stage = rows["stage"]
-    for row in _sizes(origin.rows, names):
-        sink.row(
-            "transform_sizes", rank=clock.rank, pid=str(origin.about.get("pid")), loader=origin.loaders.get(0), **row
-        )
+    whose = {"rank": clock.rank, "pid": str(origin.about.get("pid")), "loader": origin.loaders.get(0)}
+    for size in _sizes(origin.rows, names):
+        sink.row("transform_sizes", **whose, **size)
+    for tensor in _tensors(origin.rows):
+        sink.row("batch_tensors", **whose, worker=origin.worker, **tensor)
     sink.add(
         "loader_spans",
         {
@@ -142,6 +143,16 @@ def _sizes(rows: list[Row], names: Mapping[int, Row]) -> Iterator[dict[str, obje
                     "name": word(about.get("name")), "file": word(about.get("file")), "line": number(about.get("line")),
                     "before": before, "after": after,
                 }  # fmt: skip
+
+
+def _tensors(rows: list[Row]) -> Iterator[dict[str, object]]:
+    for row in rows:
+        tensors = row.get("tensors") if row.get("kind") == "batch" else None
+        for tensor in tensors if isinstance(tensors, list) else ():
+            kind, size = tensor if isinstance(tensor, list) and len(tensor) == 2 else (None, None)
+            size = number(size)
+            if size is not None and size >= 0:
+                yield {"type": word(kind), "bytes": size}
 
 
 def _is_triple(size: object) -> bool:
