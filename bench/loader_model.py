@@ -42,6 +42,7 @@ MENDED = {
     "input_slow_collate": Mended(stages=("collate",)),
     "input_large_batches": Mended(stages=("collate", "serialize")),
     "input_restarted_workers": Mended(options=("--persistent",)),
+    "input_repeated_opening": Mended(options=("--without", "read")),
     "input_uneven_samples": Mended(options=("--prefetch", "8")),
 }
 

@@ -99,6 +99,16 @@ def test_a_transform_that_fills_the_cores_is_named_with_its_line() -> None:
     assert values(finding)["mean share of the CPU time of making a batch"] == pytest.approx(35 / 40)
 
 
+def test_who_makes_tokens_is_told_to_do_it_once() -> None:
+    def codes(name: str) -> str:
+        parts: Parts = (("transform", name, 35, 35), ("collate", "torch.c", 2, 2))
+        run = Synth().loading(length=20, own=10, workers=2, cores=2, parts=parts, used=2).run()
+        return " ".join(advice.code for advice in one("slow-transform", run).advice)
+
+    assert "tokenizer(texts" in codes("data.Tokenize")
+    assert "tokenizer(texts" not in codes("data.Blur")
+
+
 def copying(name: str) -> Run:
     """As the example of slow-collate, with another collate function."""
     parts: Parts = (("sample", "data.Pictures", 4, 4), ("collate", name, 35, 35))
@@ -130,9 +140,9 @@ def test_without_spans_the_general_finding_stays_and_the_others_say_what_they_la
     assert all("--loader on" in how for how in lacking.values())
 
 
-def slow_run(name: str, **columns: pl.Expr) -> Run:
+def slow_run(rule: str, **columns: pl.Expr) -> Run:
     """The example of a rule, with other columns in the spans of loading."""
-    run = build(RULES.get(name).example, fixed=False)
+    run = build(RULES.get(rule).example, fixed=False)
     spans = run.optional("loader_spans")
     kept = {column: expression.cast(spans.schema[column]) for column, expression in columns.items()}
     return Run({**run.tables, "loader_spans": spans.with_columns(**kept)}, run.path)

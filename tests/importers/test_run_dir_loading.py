@@ -133,7 +133,7 @@ def test_what_is_noted_of_reads_fetches_transforms_and_batches(tmp_path: Path) -
     write_process(run, step(0, 100, 200), rank=1, pid=50)
     iterator = {"kind": "iterator", "iterator": 1, "loader": 3, "seed": 77, "workers": 1, "pids": [61]}
     write_spans(run, "main-50-9", [{"kind": "main", "pid": 50, "host": "n0"}, iterator])
-    noted = [
+    noted: list[dict[str, Any]] = [
         {"kind": "sizes", "sizes": [[1, 48, 3], [9, 1, 1], [1, -1, 3], [1, 2], "no"]},
         {"kind": "sizes", "sizes": 5},
         {"kind": "batch", "tensors": [["torch.uint8", 12], ["torch.int64", None], 3]},

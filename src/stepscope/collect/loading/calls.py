@@ -131,11 +131,7 @@ class Calls:
                 owner = getattr(owner, kind, None)
             function = getattr(owner, name, None)
             if function is not None:
-                number = self._lane.names.get(id(function))
-                if number is None:
-                    words = ".".join(filter(None, (module, kind, name)))
-                    number = self._lane.name(function, words, facts.function_place(function))
-                yield owner, name, self._timed(function, stage, number)
+                yield owner, name, self._timed(function, stage, 0, ".".join(filter(None, (module, kind, name))))
 
     def _labels(self) -> Iterator[tuple[Any, str, Any]]:
         """`with record_function("…"):` around something."""
@@ -174,14 +170,25 @@ class Calls:
         known = self._lane.names.get(id(thing))
         return known or self._lane.name(thing, facts.name_of(thing), facts.function_place(body))
 
-    def _timed(self, original: Callable[..., Any], stage: int, name: int) -> Callable[..., Any]:
+    def _leaf(self, function: Any, words: str) -> int:
+        """The number of a reader or decoder, told when it is called first. Never raises."""
+        try:
+            return self._lane.names.get(id(function)) or self._lane.name(
+                function, words, facts.function_place(function)
+            )
+        except Exception:
+            return 0
+
+    def _timed(self, original: Callable[..., Any], stage: int, known: int, words: str = "") -> Callable[..., Any]:
+        """`original`, timed; `known` is the number of its name, or 0, and it is called `words`."""
         lane, shortest = self._lane, 0 if stage == TRANSFORM else SHORT_NS
         sized, reads = stage == TRANSFORM, stage == READ
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             if get_ident() != lane.thread:
                 return original(*args, **kwargs)
-            result, start, cpu = None, _now(), _cpu()
+            name, result = known or self._leaf(original, words), None
+            start, cpu = _now(), _cpu()
             try:
                 result = original(*args, **kwargs)
             finally:
