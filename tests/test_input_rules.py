@@ -223,9 +223,9 @@ def test_who_gives_each_sample_once_is_not_blamed() -> None:
         assert not list(RULES.get("unsharded-stream").check(synth.step(0, 0, 10).run()))
 
 
-@pytest.mark.parametrize(("hosts", "free", "found"), [("aa", 100, True), ("ab", 100, False), ("ab", 60, True)])
+@pytest.mark.parametrize(("hosts", "free", "found"), [("aa", 140, True), ("ab", 140, False), ("ab", 70, True)])
 def test_ranks_of_one_host_share_its_memory(hosts: str, free: int, found: bool) -> None:
-    """A batch of 10 bytes, 4 of which are made ahead, and one that is used: 50 bytes a rank."""
+    """A batch of 10 bytes, 4 of which are made ahead, and two that training holds: 60 bytes a rank."""
     synth = Synth().add("meta", source="run.json", key="shared_memory", value=f'{{"size": 200, "free": {free}}}')
     for rank, host in enumerate(hosts):
         synth.add("processes", rank=rank, pid=str(rank), host=host)

@@ -2,14 +2,15 @@
 
 ## What it finds
 Loaders with workers whose batches, as many as may be ready or on their way at once (workers × `prefetch_factor`, and
-the one that is used), take more than 80 % of what was free in `/dev/shm` when the job began: those of all ranks of a
-host together. The size of a batch is that of the tensors of the first that was recorded of each worker. In a container
-`/dev/shm` has 64 MiB unless something else was asked for.
+the two that the training process may hold), take more than 80 % of what was free in `/dev/shm` when the job began:
+those of all ranks of a host together. The size of a batch is that of the tensors of the first that was recorded of each
+worker; a job that has died of it after few steps tells as well. In a container `/dev/shm` has 64 MiB unless something
+else was asked for.
 
 ## Why it costs time
-Workers hand tensors over through files in `/dev/shm`. Where it is full, a worker dies with a bus error, and with it the
-job, maybe hours after its start, when a few batches happen to be larger or training pauses for a checkpoint and all
-queues fill up. A step is not longer for it, so no gain per step is given.
+Workers hand tensors over through files in `/dev/shm`. Where it is full, a worker dies with a bus error or *unable to
+allocate shared memory*, and with it the job, maybe hours after its start, when a few batches happen to be larger or
+training pauses for a checkpoint and all queues fill up. A step is not longer for it, so no gain per step is given.
 
 ## What to do
 Give the container more shared memory: `docker run --shm-size=8g` or `--ipc=host`, in Kubernetes an `emptyDir` with
@@ -38,7 +39,7 @@ __all__ = ["RULE"]
 
 FULL = 0.8  # of what was free: batches of a loader differ in size, and pinned queues hold a few more
 OF_TORCH = "torch."  # arrays and lists go through a pipe
-USED = 1  # batches that the training process holds while the others are made
+USED = 2  # batches that the training process holds: while it takes one, the one before is still in its variables
 TORCH_PREFETCH = 2  # batches ahead of each worker, unless said otherwise
 _HOW = "run it on Linux with `stepscope run --loader on -- COMMAND`"
 
@@ -97,7 +98,7 @@ def _free(run: Run) -> float:
 
 
 def example(synth: Synth, fixed: bool) -> None:
-    """4 workers, 2 batches of 8 MiB ahead of each: 72 MiB, in the 64 MiB of a container, or in 8 GiB."""
+    """4 workers, 2 batches of 8 MiB ahead of each: 80 MiB, in the 64 MiB of a container, or in 8 GiB."""
     free = (8 << 30) if fixed else (64 << 20)
     synth.add("meta", source="run.json", key="shared_memory", value=json.dumps({"size": free, "free": free}))
     synth.add("loaders", loader=0, train=True, dataset="Pictures", num_workers=4, prefetch_factor=2)
