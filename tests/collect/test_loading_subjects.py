@@ -13,10 +13,13 @@ from stepscope.collect.loading.subjects import elements, file_number, tensors
 
 
 class Hostile:
-    """Raises whatever it is asked for."""
+    """Raises where it is asked what it holds."""
 
-    def __getattr__(self, name: str) -> object:
-        raise RuntimeError(name)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise RuntimeError("shape")
+
+    name = nbytes = shape
 
 
 @pytest.mark.parametrize(
