@@ -194,8 +194,8 @@ def test_without_the_number_of_cores_few_workers_are_tried_first(workers: int | 
 @pytest.mark.parametrize(
     ("system", "codes"),
     [
-        (0.3, ["", "DataLoader(..., num_workers=4, persistent_workers=True)"]),
-        (1.0, [""]),  # other people's work takes the cores that this job leaves
+        (0.3, ["", "DataLoader(..., num_workers=4, persistent_workers=True)", "stepscope tune loader -- COMMAND"]),
+        (1.0, ["", "stepscope tune loader -- COMMAND"]),  # other people's work takes the cores that this job leaves
     ],
 )
 def test_workers_that_wait_for_files_leave_cores_idle(system: float, codes: list[str]) -> None:
