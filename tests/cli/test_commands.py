@@ -314,7 +314,9 @@ def test_every_source_of_evidence_can_be_shown(tmp_path: Path) -> None:
     empty = stepscope("show", "loaders", "trace.json", "--format", "csv", cwd=tmp_path)
     assert (empty.returncode, len(empty.stdout.splitlines())) == (0, 1)
     listed = stepscope("show", "--list").stdout
-    assert "as they were recorded (docs/tables.md):\nclock_readings, counters, device, devices, " in listed
+    assert (
+        "as they were recorded (docs/tables.md):\nbatch_tensors, clock_readings, counters, device, devices, " in listed
+    )
     assert "\nsteady_steps " in listed
 
 

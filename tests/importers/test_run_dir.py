@@ -100,14 +100,14 @@ def test_facts(tmp_path: Path) -> None:
     optimizer = {"kind": "optimizer", "class": "Adam", "module": "torch.optim.adam", "groups": 1, "parameters": 12,
                  "elements": 1234, "foreach": None, "fused": True}  # fmt: skip
     rows: list[dict[str, Any]] = [
-        loader, {**loader, "id": 1, "batch_size": None}, {"kind": "train_loader", "id": 0}, optimizer, torch,
+        {**loader, "shards": False}, {**loader, "id": 1, "batch_size": None}, {"kind": "train_loader", "id": 0}, optimizer, torch,
         {"kind": "distributed", "backend": "gloo", "world_size": 2}, {"kind": "surprise", "x": 1},
     ]  # fmt: skip
     (folder / "facts.jsonl").write_text(json_lines(*rows))
     run = open_run(tmp_path / "run")
     assert run.optional("loaders").drop("rank", "pid").rows() == [
-        (0, True, "m.D", "/m.py", 3, "m.c", "/m.py", 9, 8, 2, 2, False, True, "/t.py", 7, None),
-        (1, False, "m.D", "/m.py", 3, "m.c", "/m.py", 9, None, 2, 2, False, True, "/t.py", 7, None),
+        (0, True, "m.D", "/m.py", 3, "m.c", "/m.py", 9, 8, 2, 2, False, True, False, "/t.py", 7, None),
+        (1, False, "m.D", "/m.py", 3, "m.c", "/m.py", 9, None, 2, 2, False, True, None, "/t.py", 7, None),
     ]
     assert run.optional("optimizers").drop("rank", "pid").rows() == [
         ("Adam", "torch.optim.adam", 1, 12, 1234, None, True)
