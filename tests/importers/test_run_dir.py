@@ -100,8 +100,8 @@ def test_facts(tmp_path: Path) -> None:
     optimizer = {"kind": "optimizer", "class": "Adam", "module": "torch.optim.adam", "groups": 1, "parameters": 12,
                  "elements": 1234, "foreach": None, "fused": True}  # fmt: skip
     rows: list[dict[str, Any]] = [
-        {**loader, "shards": False}, {**loader, "id": 1, "batch_size": None}, {"kind": "train_loader", "id": 0}, optimizer, torch,
-        {"kind": "distributed", "backend": "gloo", "world_size": 2}, {"kind": "surprise", "x": 1},
+        {**loader, "shards": False}, {**loader, "id": 1, "batch_size": None}, {"kind": "train_loader", "id": 0},
+        optimizer, torch, {"kind": "distributed", "backend": "gloo", "world_size": 2}, {"kind": "surprise", "x": 1},
     ]  # fmt: skip
     (folder / "facts.jsonl").write_text(json_lines(*rows))
     run = open_run(tmp_path / "run")
