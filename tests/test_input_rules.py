@@ -257,10 +257,10 @@ def test_another_setting_is_to_be_tried() -> None:
 
 def test_further_threads_of_workers_are_told_but_not_that_which_serialises() -> None:
     def told(process: float) -> dict[str, float]:
-        parts: Parts = tuple(("transform", f"data.T{number}", 12, 12) for number in range(10))
-        run = loading(parts, cores=1.0, feed=100)
+        transforms: Parts = tuple(("transform", f"data.T{number}", 12, 12) for number in range(9))
+        run = loading((*transforms, ("collate", "torch.c", 12, 12)), cores=1.0, feed=100)
         spans = run.optional("loader_spans")
-        known = pl.when(pl.col("stage") == "fetch").then(round(process * MS)).otherwise(pl.col("process_cpu"))
+        known = pl.when(pl.col("stage") == "collate").then(round(process * MS)).otherwise(pl.col("process_cpu"))
         return values(one("input-bound", Run({**run.tables, "loader_spans": spans.with_columns(process_cpu=known)})))
 
     label = "mean CPU time of further threads of a worker per batch"

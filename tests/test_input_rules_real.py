@@ -42,8 +42,13 @@ def test_the_file_that_is_read_again(tmp_path: Path) -> None:
     reads = run.optional("loader_spans").filter(pl.col("stage") == "read")
     assert reads.filter(pl.col("name") == "numpy.load").height >= 100
     assert reads["read_file"].n_unique() == 1
-    fetches = run.optional("loader_spans").filter(pl.col("stage") == "fetch")
-    assert (fetches["process_cpu"] >= fetches["cpu"]).all(), "all threads of a process take what one of them does"
+    spans = run.optional("loader_spans").select("pid", "epoch", "batch", "stage", "cpu", "process_cpu")
+    fetches, collates = (spans.filter(pl.col("stage") == stage) for stage in ("fetch", "collate"))
+    both = collates.select("pid", "epoch", "batch", "process_cpu").join(
+        fetches.select("pid", "epoch", "batch", "cpu"), on=("pid", "epoch", "batch")
+    )
+    assert both.height >= 3
+    assert (both["process_cpu"] >= both["cpu"]).all(), "all threads of a process take what one of them does"
 
 
 def test_workers_at_a_lock(tmp_path: Path) -> None:

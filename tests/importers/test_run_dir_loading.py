@@ -12,7 +12,7 @@ from .run_files import EPOCH, TO_EPOCH, json_lines, records, step, told, write_p
 SPAN = struct.Struct("<qqqqiIIHHHBB")
 NAME = {"kind": "name", "id": 1, "name": "__main__.Rows", "file": "/d/train.py", "line": 7}
 COLUMNS = ("pid", "worker", "loader", "iterator", "batch", "sample", "stage", "name", "start", "end", "cpu", "weight")
-FETCH, SAMPLE, WAIT, READ = 2, 3, 9, 14
+FETCH, SAMPLE, COLLATE, WAIT, READ = 2, 3, 4, 9, 14
 
 
 def span(
@@ -140,12 +140,14 @@ def test_what_is_noted_of_reads_fetches_transforms_and_batches(tmp_path: Path) -
     ]
     write_spans(
         run, "worker-61-9", [{"kind": "worker", "worker": 0, "pid": 61, "seed": 77, "host": "n0"}, NAME, *noted],
-        span(FETCH, 105, cpu=20, sample=33), span(READ, 106, sample=4_000_000_000), span(SAMPLE, 107, sample=5),
+        span(COLLATE, 104, sample=33), span(FETCH, 105, cpu=20, sample=8), span(READ, 106, sample=4_000_000_000),
+        span(SAMPLE, 107, sample=5),
     )  # fmt: skip
     found = open_run(run)
-    spans = found.optional("loader_spans").select("stage", "sample", "process_cpu", "read_file")
+    spans = found.optional("loader_spans").select("stage", "sample", "process_cpu", "core_wait", "read_file")
     assert spans.rows() == [
-        ("fetch", None, 33, None), ("read", None, None, 4_000_000_000), ("sample", 5, None, None),
+        ("collate", None, 33, None, None), ("fetch", None, None, 8, None), ("read", None, None, None, 4_000_000_000),
+        ("sample", 5, None, None, None),
     ]  # fmt: skip
     sizes = found.optional("transform_sizes").select("rank", "pid", "loader", "name", "line", "before", "after")
     assert sizes.rows() == [(1, "61", 3, "__main__.Rows", 7, 48, 3)]
