@@ -1,50 +1,70 @@
 """Steps predicted from a run with a slow input pipeline, against the measured steps of the mended one.
 
 python bench/loader_model.py                                   # all scenarios, slow and fixed in turn
-python bench/loader_model.py input_slow_reads --rounds 5       # the median of five runs of each
+python bench/loader_model.py input_slow_reads --rounds 5       # medians of five runs of each, and of five predictions
 python bench/loader_model.py input_slow_transform --workers 0:4    # other workers, from the run with its own number
-python bench/loader_model.py input_slow_transform --workers 0:4 --calibrate 3    # and from that with three as well
+python bench/loader_model.py --folder DIR --record             # make the runs only: nothing else is to run meanwhile
+python bench/loader_model.py --folder DIR                      # those of DIR, and what is not there yet
 
-`others` is the most that programs outside the job used of the cores in any of the runs; with more than a few per cent
-the numbers say little. A transform that is mended is predicted with the factor that the mended run measured for it:
-nobody knows it before.
+Each prediction is made from one run alone, and again with a trial of its own (`stepscope predict loader --calibrate`).
+In brackets are the range of the prediction, and the shortest and longest of the runs that were measured: these differ
+though they are of one script, and a prediction cannot be nearer to one of them than they are to each other. `others`
+is the most that programs outside the job used of the cores in any of the runs; with more than a few per cent the
+numbers say little. A transform that is mended is predicted with the factor that the mended run measured for it: nobody
+knows it before.
 """
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from stepscope.analyses.core_waits import core_waits
+from stepscope.analyses.loader_stages import loader_stages
+from stepscope.analyses.loader_transforms import loader_transforms
+from stepscope.cli._headroom import kept_trial, make_trial
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+from stepscope.predict.loader_model import Change
+from stepscope.predict.loader_table import loader_table
+from stepscope.store import open_run
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
 
+AS_IT_IS = Change()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mended:
-    """What --fixed of a scenario changes: options of the prediction, and calls whose factor is measured."""
+    """What --fixed of a scenario changes, and calls and stages whose factor is measured."""
 
-    options: tuple[str, ...] = ()
+    change: Change = AS_IT_IS
     calls: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
 
 
 MENDED = {
-    "input_no_workers": Mended(options=("--workers", "1")),
-    "input_few_workers": Mended(options=("--workers", "2")),
-    "input_too_many_workers": Mended(options=("--workers", "1")),
-    "input_slow_reads": Mended(options=("--workers", "6")),
+    "input_no_workers": Mended(change=Change(workers=1)),
+    "input_few_workers": Mended(change=Change(workers=2)),
+    "input_too_many_workers": Mended(change=Change(workers=1)),
+    "input_slow_reads": Mended(change=Change(workers=6)),
     "input_slow_transform": Mended(calls=("Smooth",)),
     "input_crop_last": Mended(calls=("Convert", "Crop")),
     "input_slow_collate": Mended(stages=("collate",)),
     "input_large_batches": Mended(stages=("collate", "serialize")),
-    "input_restarted_workers": Mended(options=("--persistent",)),
-    "input_repeated_opening": Mended(options=("--without", "read")),
-    "input_uneven_samples": Mended(options=("--prefetch", "8")),
+    "input_restarted_workers": Mended(change=Change(persistent=True)),
+    "input_repeated_opening": Mended(change=Change(faster=(("read", inf),))),
+    "input_uneven_samples": Mended(change=Change(prefetch=8)),
 }
+
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,100 +72,125 @@ class Recorded:
     """A run, its mean steady step in ns, and the cores that others used of those there are."""
 
     path: Path
+    run: Run
     step: float
     others: float
 
 
-def stepscope(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "stepscope", *words], check=False, capture_output=True, text=True)
+def record(name: str, path: Path, *options: str, trial: bool = False) -> Path:
+    """The run of a scenario, made if it is not there, and with `trial` one of it."""
+    if not (path / "end.json").exists():
+        script = [sys.executable, str(SCENARIOS / f"{name}.py"), *options]
+        words = ("run", "--quiet", "--loader", "on", "--trace", "none", "--out", str(path), "--", *script)
+        done = subprocess.run(
+            [sys.executable, "-m", "stepscope", *words], check=False, capture_output=True, text=True
+        )  # fmt: skip
+        if done.returncode:
+            raise SystemExit(f"{name} {' '.join(options)}: {done.stderr}")
+    if trial and kept_trial(str(path)) is None:
+        make_trial(str(path))
+    return path
 
 
-def rows(*words: str) -> list[dict[str, Any]]:
-    """The rows of a table; none, and what was said instead, where it cannot be made."""
-    done = stepscope(*words, "--format", "json")
-    if done.returncode:
-        print("   " + " ".join(done.stderr.split()))
-        return []
-    found: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
-    return found
+def opened(path: Path) -> Recorded:
+    run = open_run(path)
+    watched = core_waits(run).row(0, named=True)
+    return Recorded(path=path, run=run, step=watched["step"], others=watched["others"] / watched["cores"])
 
 
-def record(name: str, path: Path, *options: str) -> Recorded:
-    script = [sys.executable, str(SCENARIOS / f"{name}.py"), *options]
-    done = stepscope("run", "--quiet", "--loader", "on", "--trace", "none", "--out", str(path), "--", *script)
-    if done.returncode:
-        raise SystemExit(f"{name} {' '.join(options)}: {done.stderr}")
-    watched = rows("show", "core_waits", str(path))[0]
-    return Recorded(path=path, step=watched["step"], others=watched["others"] / watched["cores"])
-
-
-def factors(mended: Mended, slow: Path, fixed: Path) -> list[str]:
-    """--faster for each call or stage, as much as its mean own time is shorter in the mended run."""
-    words = []
+def factors(mended: Mended, slow: Run, fixed: Run) -> tuple[tuple[str, float], ...]:
+    """Each call or stage, and how many times as long its mean own time is as in the mended run."""
+    found = []
     for table, what, time, names in (
-        ("loader_transforms", "name", "own", mended.calls),
-        ("loader_stages", "stage", "wall", mended.stages),
+        (loader_transforms, "name", "own", mended.calls),
+        (loader_stages, "stage", "wall", mended.stages),
     ):
         for wanted in names:
             means = [
                 row[time] / row["count"]
                 for run in (slow, fixed)
-                for row in rows("show", table, str(run))
+                for row in table(run).iter_rows(named=True)
                 if row[what].rpartition(".")[2] == wanted
             ]
             if len(means) == 2:
-                words += ["--faster", f"{wanted}={means[0] / means[1]:.3f}"]
+                found.append((wanted, means[0] / means[1]))
             else:
                 print(f"   {wanted} was not recorded in both runs: not predicted")
-    return words
+    return tuple(found)
 
 
-def tell(label: str, before: Recorded, found: dict[str, Any] | None, after: list[Recorded]) -> None:
-    """One line: the step as recorded, predicted with its range, and measured."""
-    measured = statistics.median(run.step for run in after) / 1e6
-    others = max(run.others for run in (before, *after))
-    if found is None:
-        print(
-            f"{label:26} {before.step / 1e6:7.1f} ms, refused; measured {measured:.1f}   others {others:.0%}",
-            flush=True,
-        )
+def predicted(before: Recorded, change: Change, workers: Sequence[int]) -> list[dict[int, Row]]:
+    """Rows by workers, from the run alone, and from it and its trial; none, which is said, where there is no answer."""
+    trial = kept_trial(str(before.path))
+    found = []
+    for other in (None, open_run(trial) if trial else None):
+        try:
+            table = loader_table(before.run, workers, change, other)
+        except MissingData as refused:
+            print(f"   {refused}")
+            found.append({})
+        else:
+            found.append({row["workers"]: row for row in table.iter_rows(named=True)})
+    return found
+
+
+def tell(label: str, before: list[Recorded], found: list[Row | None], after: list[Recorded]) -> None:
+    """One line: the step as recorded, predicted with its range, and measured; medians of the rounds."""
+    steps = [run.step / 1e6 for run in after]
+    measured, now = statistics.median(steps), statistics.median(run.step / 1e6 for run in before)
+    spread = f"{measured:6.1f} ({min(steps):.1f} to {max(steps):.1f})"
+    others = max(run.others for run in (*before, *after))
+    known = [row for row in found if row is not None]
+    if not known:
+        print(f"{label:31} {now:6.1f} ms, refused; measured {spread}   others {others:.0%}", flush=True)
         return
-    step, low, high = (found[key] / 1e6 for key in ("step", "low", "high"))
+    step, low, high = (statistics.median(row[key] / 1e6 for row in known) for key in ("step", "low", "high"))
     held = "holds" if low <= measured <= high else "MISSES"
+    refused = f", {len(found) - len(known)} refused" if len(known) < len(found) else ""
     print(
-        f"{label:26} {before.step / 1e6:7.1f} ms, predicted {step:6.1f} [{low:6.1f}, {high:6.1f}], measured "
-        f"{measured:6.1f}: {step / measured - 1:+6.1%} {held:6}  {found['limited_by']:10} others {others:.0%}",
+        f"{label:31} {now:6.1f} ms, predicted {step:6.1f} [{low:6.1f}, {high:6.1f}]{refused}, measured {spread}: "
+        f"{step / measured - 1:+6.1%} {held:6}  {known[0]['limited_by']:10} others {others:.0%}",
         flush=True,
     )
 
 
-def try_fix(name: str, rounds: int, folder: Path) -> None:
+def record_fix(name: str, rounds: int, folder: Path) -> tuple[list[Path], list[Path]]:
     slow, fixed = [], []
     for turn in range(rounds):
-        slow.append(record(name, folder / f"slow{turn}"))
-        fixed.append(record(name, folder / f"fixed{turn}", "--fixed"))
-    calmest = min(slow, key=lambda run: run.others)
-    words = [*MENDED[name].options, *factors(MENDED[name], calmest.path, fixed[0].path)]
-    found = rows("predict", "loader", str(calmest.path), *words)
-    kept = [row for row in found if "--workers" in words or row["recorded"]]
-    tell(name, calmest, kept[0] if kept else None, fixed)
+        slow.append(record(name, folder / f"{name}-slow{turn}", trial=True))
+        fixed.append(record(name, folder / f"{name}-fixed{turn}", "--fixed"))
+    return slow, fixed
 
 
-def try_workers(name: str, numbers: list[int], rounds: int, others: list[int], folder: Path) -> None:
+def tell_fix(name: str, paths: tuple[list[Path], list[Path]]) -> None:
+    slow, fixed = ([opened(path) for path in side] for side in paths)
+    mended, found = MENDED[name], []
+    for before, after in zip(slow, fixed, strict=True):
+        change = replace(mended.change, faster=factors(mended, before.run, after.run), workers=None)
+        own = before.run.table("loaders", how="")["num_workers"][0]
+        workers = own if mended.change.workers is None else mended.change.workers
+        found.append([rows.get(workers) for rows in predicted(before, change, [workers])])
+    for label, column in zip((name, f"{name}, trial"), zip(*found, strict=True), strict=True):
+        tell(label.removeprefix("input_"), slow, list(column), fixed)
+
+
+def record_workers(name: str, numbers: list[int], rounds: int, folder: Path) -> tuple[list[Path], list[list[Path]]]:
+    own, others = [], []
+    for turn in range(rounds):
+        own.append(record(name, folder / f"{name}-own{turn}", trial=True))
+        others.append([record(name, folder / f"{name}-{n}-{turn}", "--workers", str(n)) for n in numbers])
+    return own, others
+
+
+def tell_workers(name: str, numbers: list[int], paths: tuple[list[Path], list[list[Path]]]) -> None:
     """Each number of workers measured, and predicted from the run with the scenario's own number."""
-    own = [record(name, folder / f"own{turn}") for turn in range(rounds)]
-    calmest = min(own, key=lambda run: run.others)
-    runs = {
-        number: [
-            record(name, folder / f"{number}-{turn}", "--workers", str(number)) for turn in range(rounds)
-        ]
-        for number in dict.fromkeys((*numbers, *others))
-    }  # fmt: skip
-    known = [word for number in others for word in ("--calibrate", str(runs[number][0].path))]
-    wanted = ",".join(map(str, numbers))
-    found = {row["workers"]: row for row in rows("predict", "loader", str(calmest.path), "--workers", wanted, *known)}
-    for number in numbers:
-        tell(f"{name.removeprefix('input_')} W={number}", calmest, found.get(number), runs[number])
+    own = [opened(path) for path in paths[0]]
+    measured = [[opened(path) for path in turn] for turn in paths[1]]
+    found = [predicted(one, Change(), numbers) for one in own]
+    for place, number in enumerate(numbers):
+        for trial, label in enumerate(("", ", trial")):
+            rows = [turn[trial].get(number) for turn in found]
+            tell(f"{name.removeprefix('input_')} W={number}{label}", own, rows, [turn[place] for turn in measured])
 
 
 def numbers_of(text: str) -> list[int]:
@@ -158,15 +203,21 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(MENDED), help=", ".join(MENDED))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--workers", help="measure and predict these, such as 0:4, instead of the fix")
-    parser.add_argument("--calibrate", help="with --workers: runs with these numbers tell what busy cores cost")
+    parser.add_argument("--folder", type=Path, help="keep the runs here; those that are there are not made again")
+    parser.add_argument("--record", action="store_true", help="with --folder: make the runs only")
     options = parser.parse_args()
-    for name in options.names:
-        with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as passing:
+        folder = options.folder or Path(passing)
+        for name in options.names:
             if options.workers:
-                others = numbers_of(options.calibrate) if options.calibrate else []
-                try_workers(name, numbers_of(options.workers), options.rounds, others, Path(folder))
+                numbers = numbers_of(options.workers)
+                made = record_workers(name, numbers, options.rounds, folder)
+                if not options.record:
+                    tell_workers(name, numbers, made)
             else:
-                try_fix(name, options.rounds, Path(folder))
+                pairs = record_fix(name, options.rounds, folder)
+                if not options.record:
+                    tell_fix(name, pairs)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 """`stepscope predict loader` of real training with real workers."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,10 +14,11 @@ from click.testing import CliRunner
 from stepscope.cli import predict
 from stepscope.cli.main import COMMANDS
 
-from ..command import stepscope
+from ..command import command, stepscope
 from ..predict.recorded_loading import MS, recorded
 
 SCRIPT = """
+import sys
 import time
 import torch
 from torch import nn
@@ -21,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Far(Dataset):
     def __len__(self):
-        return 160
+        return 160 if len(sys.argv) < 2 else int(sys.argv[1])
 
     def __getitem__(self, i):
         time.sleep(0.01)
@@ -41,6 +46,7 @@ for batch in DataLoader(Far(), batch_size=4, num_workers=1):
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any path is a run whose two workers take 40 ms for a batch, and training 10."""
     monkeypatch.setattr(predict, "_opened", lambda path: recorded())
+    monkeypatch.setattr(predict, "_trial", lambda path, calibrate: None)
 
 
 def said(*words: str) -> str:
@@ -108,3 +114,103 @@ def test_a_mistake_is_told(words: list[str], message: str) -> None:
     done = stepscope("predict", "loader", "RUN", *words)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def job(folder: Path, script: str, *words: object) -> Path:
+    """The run of a script, with spans."""
+    (folder / "train.py").write_text(script)
+    begin = ("run", "--quiet", "--loader", "all", "--trace", "none", "--out", "r", "--")
+    assert stepscope(*begin, sys.executable, "train.py", *words, cwd=folder).returncode == 0
+    return folder / "r"
+
+
+@pytest.mark.slow
+def test_a_trial_is_made_once_and_kept(tmp_path: Path) -> None:
+    folder = job(tmp_path, SCRIPT, 2000)
+    words = ("predict", "loader", folder, "--workers", "1,4", "--format", "json")
+    done = stepscope(*words, "--calibrate")
+    assert "runs the command of" in done.stderr
+    kept = folder / "trials" / "headroom"
+    if "undisturbed" not in done.stderr and "off by" not in done.stderr:
+        assert done.returncode == 0, done.stderr
+        one, four = json.loads(done.stdout)["rows"]
+        assert one["basis"].startswith("one run, and a trial of training that never waits")
+        assert four["high"] < one["step"]
+    facts = [json.loads(line) for line in next(kept.glob("rank-*/facts.jsonl")).read_text().splitlines()]
+    (*_, last) = [fact for fact in facts if fact["kind"] == "headroom"]
+    assert last["over"]
+    for measured in last["rounds"]:
+        waits = sum(wait for wait, _, _ in measured["usual"]), sum(wait for wait, _, _ in measured["fed"])
+        assert waits[0] > 20 * waits[1], "fed batches lie ready"
+    written = (kept / "end.json").read_text()
+    assert json.loads(written)["signal"] == signal.SIGTERM
+    again = stepscope(*words, "--calibrate")
+    assert "is used; remove it for a new one" in again.stderr
+    assert stepscope(*words).stdout == again.stdout == done.stdout
+    assert (kept / "end.json").read_text() == written
+
+
+WITHOUT_LOADER = SCRIPT.replace("DataLoader(Far(), batch_size=4, num_workers=1)", "[torch.randn(4, 8)] * 200")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        (WITHOUT_LOADER, "no DataLoader of torch was seen to train"),
+        ("raise ValueError('no such data')", "the job ended with exit code 1, its last line: ValueError: no such data"),
+        (SCRIPT.replace("batch_size=4", "batch_size=40"), "it ended before a round of the trial was over"),
+    ],
+)
+def test_a_trial_that_measures_nothing_is_told_and_not_kept(tmp_path: Path, after: str, message: str) -> None:
+    folder = job(tmp_path, SCRIPT)
+    (tmp_path / "train.py").write_text(after)
+    done = stepscope("predict", "loader", folder, "--calibrate")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert not (folder / "trials" / "headroom").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_trial(tmp_path: Path) -> None:
+    folder = job(tmp_path, SCRIPT)
+    (tmp_path / "train.py").write_text("import time; time.sleep(600)")
+    words = command("predict", "loader", str(folder), "--calibrate")
+    trial = folder / "trials" / "headroom.unfinished"
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as predicting:
+        while not running_in(trial):
+            assert predicting.poll() is None
+            time.sleep(0.1)
+        predicting.send_signal(signal.SIGINT)
+        _, told = predicting.communicate(timeout=60)
+    assert predicting.returncode == 130
+    assert b"Traceback" not in told
+    assert not running_in(trial)
+
+
+def running_in(folder: Path) -> list[str]:
+    """Processes of the job: their environment names the folder that they record in."""
+    mark, found = f"STEPSCOPE_RUN_DIR={folder}\0".encode(), []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if mark in Path("/proc", name, "environ").read_bytes():
+                found.append(name)
+        except OSError:
+            continue
+    return found
+
+
+def test_what_cannot_be_run_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "_opened", lambda path: recorded())
+    here = {"command": [sys.executable, "train.py"], "cwd": str(tmp_path)}
+    for row, message in (
+        ({}, "is no run directory that tells what was run"),
+        ({**here, "cwd": "/no/such/folder"}, "its command ran in /no/such/folder, which is not here"),
+        ({**here, "command": ["nosuchcommand"]}, "its command is not here: nosuchcommand"),
+        ({**here, "cores": {"effective": 1000.0}}, "it was recorded with 1000 cores, and here are"),
+    ):
+        (tmp_path / "run.json").write_text(json.dumps(row))
+        done = CliRunner().invoke(COMMANDS, ["predict", "loader", str(tmp_path), "--calibrate"])
+        assert done.exit_code == 2
+        assert message in done.stderr
+        assert list(tmp_path.iterdir()) == [tmp_path / "run.json"]

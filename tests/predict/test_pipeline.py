@@ -1,6 +1,7 @@
 """What is read of a run before anything is predicted."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 from stepscope.core.errors import MissingData
@@ -35,6 +36,28 @@ def test_the_start_of_an_epoch_is_apart() -> None:
 def test_calls_have_their_own_part_of_a_fetch() -> None:
     parts = {call.name: call.cpu for call in pipeline(recorded(), 0).calls}
     assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1})
+
+
+def with_spans(run: Run, spans: pl.DataFrame) -> Run:
+    return Run({**run.tables, "loader_spans": spans}, run.path)
+
+
+def test_samples_may_be_recorded_more_rarely_than_fetches() -> None:
+    run = recorded()
+    spans = run.table("loader_spans", how="")
+    rare = spans.filter(~pl.col("stage").is_in(["sample", "transform"]) | (pl.col("batch") % 2 == 0))
+    parts = {call.name: call.cpu for call in pipeline(with_spans(run, rare), 0).calls}
+    assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1}, rel=0.05)
+
+
+def test_what_workers_do_all_at_once_at_the_start_is_left_out() -> None:
+    run = recorded()
+    first = run.table("steps", how="")["start"][3]
+    slower = pl.when((pl.col("stage") == "fetch") & (pl.col("start") < first)).then(3).otherwise(1)
+    spans = run.table("loader_spans", how="").with_columns(
+        end=pl.col("start") + slower * (pl.col("end") - pl.col("start"))
+    )
+    assert pipeline(with_spans(run, spans), 0).fetch[:, 1].mean() == 40 * MS
 
 
 def test_without_workers_the_wait_is_the_fetch() -> None:

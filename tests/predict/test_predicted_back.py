@@ -11,13 +11,15 @@ MS = 1_000_000
 
 
 def program(
-    workers: int, seed: int, *, cpu: float, other: float, step: float, cores: float, contention: float, crowding: float
-) -> Case:
+    workers: int, seed: int, *, cpu: float, other: float, step: float, cores: float, contention: float,
+    crowding: float, waking: float,
+) -> Case:  # fmt: skip
     """Uneven batches of `cpu` and `other` ms; a step of `step` ms on one core."""
     sizes = np.random.default_rng(seed).lognormal(-0.02, 0.2, 400)
     return Case(
         workers=workers, prefetch=2, fetch=np.stack([cpu * MS * sizes, other * MS * sizes], axis=1), feed=1.0 * MS,
         step=step * MS, step_cpu=step * MS, cores=cores, contention=contention, crowding=crowding,
+        waking=waking,
     )  # fmt: skip
 
 
@@ -42,10 +44,10 @@ def recorded(case: Case) -> Pipeline:
 @pytest.mark.parametrize(
     "facts",
     [
-        {"cpu": 40, "other": 0, "step": 15, "cores": 2, "contention": 0.1, "crowding": 1.2},
-        {"cpu": 40, "other": 0, "step": 15, "cores": 8, "contention": 0.05, "crowding": 1.0},
-        {"cpu": 10, "other": 60, "step": 20, "cores": 2, "contention": 0.2, "crowding": 1.5},
-        {"cpu": 5, "other": 0, "step": 30, "cores": 2, "contention": 0.2, "crowding": 1.0},
+        {"cpu": 40, "other": 0, "step": 15, "cores": 2, "contention": 0.05, "crowding": 1.2, "waking": 0.05},
+        {"cpu": 40, "other": 0, "step": 15, "cores": 8, "contention": 0.05, "crowding": 1.0, "waking": 0.0},
+        {"cpu": 10, "other": 60, "step": 20, "cores": 2, "contention": 0.1, "crowding": 1.5, "waking": 0.1},
+        {"cpu": 5, "other": 0, "step": 30, "cores": 2, "contention": 0.15, "crowding": 1.0, "waking": 0.0},
     ],
 )
 def test_the_range_holds_the_truth(own: int, facts: dict[str, float]) -> None:

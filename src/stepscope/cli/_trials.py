@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -20,7 +22,7 @@ from stepscope.observe.pace import read_pace
 from stepscope.store import open_run
 from stepscope.tune.visit import Setting, Visit, visit_of, warm_up
 
-__all__ = ["Trials"]
+__all__ = ["Trials", "facts_of", "failure", "leave_when_asked"]
 
 _LINE = 300  # characters of the job's last word
 
@@ -44,22 +46,41 @@ class Trials:
             raise BadInput(
                 run_dir, f"cannot be written: {error}", next_step="name another folder with --out"
             ) from error
-        failed = self._failed(end, run_dir, seconds)
+        failed = failure(end, run_dir, seconds)
         if failed is not None:
             return Visit(times=np.empty(0), failed=failed, wall_s=end.wall_s)
         return visit_of(open_run(Path(run_dir), use_cache=False), end.wall_s)
 
-    def _failed(self, end: Ending, run_dir: str, seconds: float) -> str | None:
-        if end.why_not is not None:
-            return end.why_not
-        if end.code:
-            how = f"ended with exit code {end.code}" if end.code > 0 else f"was ended by signal {-end.code}"
-            said = _last_line(os.path.join(run_dir, OUTPUT))
-            return f"the job {how}{f', its last line: {said}' if said else ''} (all of it: {run_dir}/{OUTPUT})"
-        if read_pace(run_dir) is None:
-            made = f"made no training step within {seconds:.0f} s" if end.cut else "ended without a training step"
-            return f"the job {made} (what it printed: {run_dir}/{OUTPUT})"
-        return None
+
+def leave_when_asked() -> None:
+    """Leave at SIGTERM and SIGHUP as at Ctrl-C, so that the trial under way is ended first."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, _leave)
+
+
+def failure(end: Ending, run_dir: str, seconds: float) -> str | None:
+    """What kept the job of a trial from training within `seconds`; None: it trained."""
+    if end.why_not is not None:
+        return end.why_not
+    if end.code:
+        how = f"ended with exit code {end.code}" if end.code > 0 else f"was ended by signal {-end.code}"
+        said = _last_line(os.path.join(run_dir, OUTPUT))
+        return f"the job {how}{f', its last line: {said}' if said else ''} (all of it: {run_dir}/{OUTPUT})"
+    if read_pace(run_dir) is None:
+        made = f"made no training step within {seconds:.0f} s" if end.cut else "ended without a training step"
+        return f"the job {made} (what it printed: {run_dir}/{OUTPUT})"
+    return None
+
+
+def facts_of(run_dir: str) -> Iterator[dict[str, Any]]:
+    """What the processes of a job have written down so far."""
+    for path in Path(run_dir).glob("rank-*/facts.jsonl"):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue  # being written
 
 
 class _Enough:
@@ -76,7 +97,7 @@ class _Enough:
         if pace is None:
             return False
         if not self._needed:
-            facts = list(_facts(self._run_dir))
+            facts = list(facts_of(self._run_dir))
             if any(fact.get("refused") for fact in facts):
                 return True
             loaders = [fact for fact in facts if fact.get("kind") == "loader"]
@@ -85,18 +106,13 @@ class _Enough:
         return pace.step + 1 >= self._needed
 
 
-def _facts(run_dir: str) -> Iterator[dict[str, Any]]:
-    for path in Path(run_dir).glob("rank-*/facts.jsonl"):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue  # being written
-
-
 def _last_line(path: str) -> str:
     try:
         lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         return ""
     return next((line.strip()[-_LINE:] for line in reversed(lines) if line.strip()), "")
+
+
+def _leave(number: int, frame: object) -> None:
+    sys.exit(128 + number)

@@ -12,6 +12,7 @@ import click
 from stepscope.cli._opening import Opening, open_for
 from stepscope.cli._output import check_output, format_for, write_text
 from stepscope.core.errors import BadInput
+from stepscope.render.format import plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +31,7 @@ Examples:
   stepscope predict loader RUN --faster RandomMask=10 --workers 2
   stepscope predict loader RUN --without decode --without read
   stepscope predict loader RUN --persistent --prefetch 4
-  stepscope predict loader RUN --calibrate RUN_WITH_4_WORKERS --format json
+  stepscope predict loader RUN --calibrate --format json
 """
 
 
@@ -49,8 +50,8 @@ Examples:
 @click.option("--prefetch", metavar="N", type=click.IntRange(min=1), help="Another prefetch_factor.")
 @click.option("--persistent", is_flag=True, help="Workers live on from epoch to epoch.")
 @click.option(
-    "--calibrate", "others", metavar="RUN", multiple=True, type=click.Path(),
-    help="The same program recorded with other workers: tells what busy cores cost; may be repeated.",
+    "--calibrate", is_flag=True,
+    help="Run the recorded command again for a short while, to measure what training takes that never waits.",
 )  # fmt: skip
 @click.option("--rank", metavar="N", type=click.IntRange(min=0), help="[default: the rank that waits longest]")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv", "markdown"]), help="[default: table]")
@@ -63,7 +64,7 @@ def COMMAND(
     without: tuple[str, ...],
     prefetch: int | None,
     persistent: bool,
-    others: tuple[str, ...],
+    calibrate: bool,
     rank: int | None,
     form: str | None,
     output: str | None,
@@ -73,6 +74,10 @@ def COMMAND(
     Names for --faster and --without are those of `stepscope show loader_transforms`, in full or their last part, and
     sample, transform, decode, read, label, collate, fetch, serialize and step. Times are a step's; --format json has
     them in whole nanoseconds.
+
+    With --calibrate the command of the run is started once more where it ran, as it is, and ended by SIGTERM after some
+    hundred steps: what it writes (checkpoints, logs, entries of a tracker) it writes again. In between training gets
+    batches that lie ready. It is kept in PATH, and predictions from PATH use it from then on.
     """
     form = format_for(form, output, _SUFFIXES, "table")
     check_output(output)
@@ -82,7 +87,8 @@ def COMMAND(
     from stepscope.predict.loader_table import loader_table
 
     change = Change(faster=factors, prefetch=prefetch, persistent=persistent)
-    frame = loader_table(_opened(path), workers, change, [_opened(other) for other in others], rank)
+    run = _opened(path)
+    frame = loader_table(run, workers, change, _trial(path, calibrate), rank)
     _write(frame, form, output)
 
 
@@ -90,6 +96,22 @@ def _opened(path: str) -> Run:
     from stepscope.analyses.loader_transforms import loader_transforms
 
     return open_for(loader_transforms, [path], Opening(workers=None, dask=None, no_cache=False))
+
+
+def _trial(path: str, calibrate: bool) -> Run | None:
+    """The trial of a run: the one that it holds, or a new one if that is asked for."""
+    from stepscope.cli._headroom import kept_trial, make_trial
+    from stepscope.cli._trials import leave_when_asked
+    from stepscope.store import open_run
+
+    folder = kept_trial(path)
+    if folder is None and calibrate:
+        leave_when_asked()
+        click.echo(f"stepscope: runs the command of {plain(path)} again, for a trial", err=True)
+        folder = make_trial(path)
+    elif calibrate:
+        click.echo(f"stepscope: the trial in {folder} is used; remove it for a new one", err=True)
+    return None if folder is None else open_run(folder)
 
 
 def _numbers(text: str) -> list[int]:

@@ -4,8 +4,6 @@ import io
 import os
 import re
 import shutil
-import signal
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,9 +83,9 @@ def _loader(
     words = resolve(command)
     if shutil.which(words[0], os.F_OK) is None:
         raise BadInput(words[0], "command not found", next_step="stepscope tune loader -- python TRAIN.py")
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
-            signal.signal(number, _terminated)
+    from stepscope.cli._trials import leave_when_asked
+
+    leave_when_asked()
     folder = run_folder(out, words, "tune-")
     asked = _Asked(command=words, seconds=seconds, steps=steps, workers=numbers, folder=folder)
     write_text(_tuned(asked, form), output)
@@ -179,8 +177,3 @@ def _numbers(workers: str | None) -> tuple[int, ...]:
         if not re.fullmatch(r"\d{1,3}", word, re.ASCII):
             raise BadInput("--workers", f"{word!r} is no number of workers", next_step="write --workers 2,4,8")
     return tuple(dict.fromkeys(map(int, words)))
-
-
-def _terminated(number: int, frame: object) -> None:
-    """Leave as if by Ctrl-C, so that the trial under way is ended first."""
-    sys.exit(128 + number)

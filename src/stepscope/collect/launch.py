@@ -106,14 +106,18 @@ def begin_run(
     options: Mapping[str, Any],
     cores: Mapping[str, Any] | None,
     missing: list[dict[str, str]],
+    cwd: str | None = None,
 ) -> bool:
-    """Make the run directory and its run.json; false, and the reason in `missing`, if that is not possible."""
+    """Make the run directory and its run.json; false, and the reason in `missing`, if that is not possible.
+
+    `cwd` is the folder in which the command is going to run, if not this process's own.
+    """
     row = {
         "format": "stepscope-run",
         "version": 1,
         "stepscope": _version(),
         "command": list(command),
-        "cwd": os.getcwd(),
+        "cwd": cwd or os.getcwd(),
         "host": socket.gethostname(),
         "started_epoch_ns": time.time_ns(),
         "python": "{}.{}.{}".format(*sys.version_info[:3]),

@@ -116,9 +116,13 @@ class _Probe:
 
     def loader(self, module: Any) -> None:
         iterator, loader = module._BaseDataLoaderIter, module.DataLoader
+        options = _options()
+        if options.get("headroom"):
+            from . import headroom
+
+            iterator.__next__ = headroom.next_hook(headroom.Headroom(self._learn), iterator.__next__)
         iterator.__next__ = self._hooks.next_hook(self._clock, iterator.__next__)
         self._hook_loader(loader)
-        options = _options()
         asked = options.get("loader", "off")
         if asked == "off":
             return

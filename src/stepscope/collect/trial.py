@@ -46,20 +46,21 @@ def run_until(
     options: Mapping[str, Any],
     enough: Callable[[], bool],
     cores: Mapping[str, Any] | None = None,
+    cwd: str | None = None,
 ) -> Ending:
     """Run `command`, recorded in `run_dir`, until it ends or `enough()`; `options` and `cores` as for `launch`.
 
-    Raises OSError where it cannot be recorded.
+    It runs in the folder `cwd`, or in this process's own. Raises OSError where it cannot be recorded.
     """
     run_dir = os.path.abspath(run_dir)
     missing: list[dict[str, str]] = []
-    if not begin_run(command, run_dir, options, cores, missing):
+    if not begin_run(command, run_dir, options, cores, missing, cwd):
         raise OSError(missing[0]["why"])
     started = time.monotonic_ns()
     with open(os.path.join(run_dir, OUTPUT), "wb") as output:
         try:
             process = subprocess.Popen(
-                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=cwd,
                 env=job_environment(run_dir, options, missing), start_new_session=True,
             )  # fmt: skip
         except OSError as error:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.core.errors import MissingData
+from stepscope.predict.headroom import Waking
 from stepscope.predict.loader_simulation import Case, simulate
 from stepscope.predict.pipeline import Pipeline
 
@@ -45,12 +46,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """By what part CPU times grow with each busy core more: a value and its range. `runs` it was calibrated with."""
+    """By what part CPU times grow with each busy core more: a value and its range."""
 
     value: float
     low: float
     high: float
-    runs: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,16 +58,20 @@ class LoaderModel:
     """A pipeline whose simulation was fitted to it.
 
     `off` is the part of the time off the CPU in a fetch that is no wait for a core; `crowding` scales the waits for a
-    core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants;
-    `miss` is the relative error of the simulated step.
+    core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants and
+    has not waited; `waited` is the part of the recorded steps that had. `miss` is the relative error of the simulated
+    step. `tried` says that a trial measured `waking`.
     """
 
     pipeline: Pipeline
     contention: Contention
+    waking: Waking
     off: float
     crowding: float
     step: float
+    waited: float
     miss: float
+    tried: bool
 
 
 BATCHES = 128  # of a simulation: in the second half what was made ahead is used up, for 16 workers too
@@ -81,31 +85,36 @@ THREADED = 0.25  # the part by which a fetch without workers, which may use all 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What a replica is made of: batches (CPU time, wall time), contention, crowding, and two factors of what was not
-    recorded, 1 as assumed: `handing` of what is new with the first worker, `threaded` of fetches that move into or out
-    of workers.
+    """What a replica is made of: batches (CPU time, wall time), contention, crowding, waking, and two factors of what
+    was not recorded, 1 as assumed: `handing` of what is new with the first worker, `threaded` of fetches that move into
+    or out of workers.
     """
 
     batches: Floats
     contention: float
     crowding: float
+    waking: float
     handing: float = 1.0
     threaded: float = 1.0
 
 
 def draw_replica(model: LoaderModel, replica: int) -> Draw:
     """Each uncertain thing has its whole range spread evenly over the replicas, so that their median is right."""
-    contention, crowding, handing, threaded = (
-        (float(np.random.default_rng(seed).permutation(REPLICAS)[replica]) + 0.5) / REPLICAS for seed in range(4)
+    contention, crowding, handing, threaded, waking = (
+        (float(np.random.default_rng(seed).permutation(REPLICAS)[replica]) + 0.5) / REPLICAS for seed in range(5)
     )
-    known = model.contention
     return Draw(
         batches=drawn(model.pipeline, replica),
-        contention=float(np.interp(contention, (0, 0.5, 1), (known.low, known.value, known.high))),
+        contention=_within(model.contention, contention),
+        waking=_within(model.waking, waking),
         crowding=model.crowding * CROWDING ** (2 * crowding - 1),
         handing=2 ** (2 * handing - 1),
         threaded=1 + (2 * threaded - 1) * THREADED,
     )
+
+
+def _within(known: Contention | Waking, part: float) -> float:
+    return float(np.interp(part, (0, 0.5, 1), (known.low, known.value, known.high)))
 
 
 def drawn(pipeline: Pipeline, seed: int) -> Floats:
@@ -131,7 +140,8 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
         feed, taking = pipeline.feed or 0.0, pipeline.handing
     else:
         feed, taking = draw.handing * (FEEDING + pipeline.collate), draw.handing * HANDING
-    own = model.step * scale["step"]
+    awake = (1 + model.waking.value * model.waited) / (1 + draw.waking * model.waited)  # the recorded step is known
+    own = model.step * awake * scale["step"]
     step = own + (taking if workers else 0.0)
     own_cpu = pipeline.own if pipeline.own_cpu is None else pipeline.own_cpu
     return Case(
@@ -140,12 +150,13 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
         fetch=np.stack([cpu, other], axis=1),
         feed=feed * scale["serialize"],
         step=step,
-        step_cpu=min(own_cpu * scale["step"] + (step - own), step * pipeline.cores),
+        step_cpu=min(own_cpu * own / max(pipeline.own, 1.0) + (step - own), step * pipeline.cores),
         cores=pipeline.cores,
         foreign=pipeline.foreign or 0.0,
         contention=draw.contention,
         at=busy_cores(pipeline),
         crowding=draw.crowding,
+        waking=draw.waking,
     )
 
 
@@ -193,8 +204,9 @@ def _alone(case: Case) -> float:
     """Without workers a step is the sum of making a batch and using it."""
     cpu, other = case.fetch.mean(axis=0)
     parallel = case.step_cpu / max(case.step, 1.0)
-    working = case.step * min(1.0, parallel)
-    return float(cpu * _slower(case, 1.0) + other + working * _slower(case, max(1.0, parallel)) + case.step - working)
+    step = case.step * (1 + case.waking)  # making a batch empties the caches as waiting for it does
+    working = step * min(1.0, parallel)
+    return float(cpu * _slower(case, 1.0) + other + working * _slower(case, max(1.0, parallel)) + step - working)
 
 
 def _slower(case: Case, wanted: float) -> float:

@@ -5,8 +5,8 @@ all CPU time of it divided by the cores. The largest of the three names the limi
 the simulation (`loader_simulation`), with the recorded batches drawn anew in each replica, and relative to the same
 replica without a change, so that what the simulation gets wrong in both cancels.
 
-How much dearer work gets when more cores are busy is not known from one run: replicas take it from a wide range, or, of
-several runs with different workers, from near what `calibrate` found.
+How much dearer work gets when more cores are busy, and how much longer a step takes that has waited, is not known from
+one run: replicas take both from a wide range. A trial (`headroom`) measures the second.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.core.errors import MissingData
+from stepscope.predict.headroom import WAKING, Headroom
 from stepscope.predict.loader_cases import (
     REPLICAS,
     Change,
     Contention,
     Draw,
     LoaderModel,
-    busy_cores,
     case_of,
     draw_replica,
     drawn,
@@ -34,7 +34,7 @@ from stepscope.predict.loader_cases import (
 from stepscope.predict.loader_simulation import Case, simulate
 from stepscope.predict.pipeline import Pipeline
 
-__all__ = ["Change", "Contention", "LoaderModel", "Prediction", "calibrate", "fit", "names", "predict", "saving"]
+__all__ = ["Change", "Contention", "LoaderModel", "Prediction", "fit", "names", "predict", "saving"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,39 +55,60 @@ class Prediction:
     basis: str
 
 
-UNKNOWN = Contention(value=0.1, low=0.0, high=0.3)
-"""From one to two busy cores, CPU times grew by 0 to 5 % in one recorded example and by 12 % in another; two threads of
-one core can cost more. Assumed where only one run is known."""
+UNKNOWN = Contention(value=0.04, low=0.0, high=0.15)
+"""From one to two busy cores, CPU times grew by 0 to 5 % in one example, by 0 to 3 % in another beside programs that
+compute or copy memory, paused and resumed in turn, and by 12 % in a third; two threads of one core can cost more."""
 
 ROUNDS, DAMPED = 16, 0.5  # of fitting: steps and waits depend on each other, and whole corrections would swing
 SETTLED = 0.01  # relative error that is near enough
 NO_WAIT = 0.05  # of a fetch: shorter waits for a core tell nothing of how cores are divided
 LEAST_CROWDING, MOST_CROWDING = 0.5, 2.5  # waits of more or less than this are no sharing of cores
+FEW = 16  # recorded fetches: of fewer, the mean is that of whether a late one was among them
 MAX_MISS = 0.15  # of the step: beyond it the simulation is not of this program
 DOUBT = 0.05  # of the step: error of the simulation on emulated cores, median 4 %
-CROWDED_ONE_RUN, CROWDED = 0.12, 0.06  # more where all cores are in use: median error 13 % from one run
+CROWDED, TRIED = 0.12, 0.06  # more where all cores are in use: median error 13 % from one run; and with a trial
+MOST_UNSURE = 0.15  # of the step, either way: errors with a trial, on a machine that does nothing else
 RESTARTS = 0.25  # of what beginning an epoch takes: part of it is the end of the old workers, part a first batch
 STARTING = 35_000_000  # ns: of one worker, by fork; 30 to 40 ms were measured
 MISS = 0.05  # of the step: from here on it is said
 NOISY, TOO_NOISY = 0.05, 0.5  # of the cores in use by others: from the first on it is said, from the other refused
 
 
-def fit(pipeline: Pipeline, contention: Contention = UNKNOWN) -> LoaderModel:
-    """Fit the model to a run. Raises MissingData where the run was too disturbed, or is of another kind."""
+def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom | None = None) -> LoaderModel:
+    """Fit the model to a run, and to a trial of it.
+
+    Raises MissingData where the run was too disturbed, or is of another kind.
+    """
     if (pipeline.foreign or 0.0) > TOO_NOISY * pipeline.cores:
         raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
+    pipeline = pipeline if headroom is None else _with_trial(pipeline, headroom)
     waits = float((pipeline.fetch[:, 1] - pipeline.fetch[:, 0]).mean())
     off = 1.0 if pipeline.waited is None else max(0.0, 1 - pipeline.waited / max(waits, 1.0))
-    model = LoaderModel(pipeline=pipeline, contention=contention, off=off, crowding=1.0, step=pipeline.own, miss=0.0)
+    waking = WAKING if headroom is None else headroom.waking
+    model = LoaderModel(
+        pipeline=pipeline, contention=contention, waking=waking, off=off, crowding=1.0, step=pipeline.own, waited=1.0,
+        miss=0.0, tried=headroom is not None,
+    )  # fmt: skip
     if not pipeline.workers:
-        return model
+        return replace(model, step=pipeline.own / (1 + waking.value))
     fitted = _nearest(model)
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
             "input pipeline that the model describes (its step without a change is off by "
-            f"{fitted.miss:+.0%})", how="record more steps on a machine without other work"
+            f"{fitted.miss:+.0%})", how="record more steps, with --loader all, on a machine without other work"
         )  # fmt: skip
     return fitted
+
+
+def _with_trial(pipeline: Pipeline, headroom: Headroom) -> Pipeline:
+    """What the trial knows better: the fetches, where the run recorded few, and what a device did during the waits.
+
+    More workers than cores wait for cores when batches are taken in a row, and nobody counts these waits.
+    """
+    few = len(np.unique(pipeline.fetch, axis=0)) < FEW < len(headroom.fetch)
+    if few and 0 < pipeline.workers <= pipeline.cores:
+        pipeline = replace(pipeline, fetch=headroom.fetch)
+    return replace(pipeline, own=headroom.own, unseen=False) if headroom.device else pipeline
 
 
 def _nearest(model: LoaderModel) -> LoaderModel:
@@ -96,13 +117,16 @@ def _nearest(model: LoaderModel) -> LoaderModel:
     cpu, wall = (float(mean) for mean in batches.mean(axis=0))
     found: list[tuple[float, LoaderModel]] = []
     for _ in range(ROUNDS):
-        draw = Draw(batches=batches, contention=model.contention.value, crowding=model.crowding)
+        draw = Draw(
+            batches=batches, contention=model.contention.value, crowding=model.crowding, waking=model.waking.value
+        )
         case = case_of(model, Change(), draw)
         course = simulate([case])
         fetch, step = float(course.fetch[0]), float(course.step[0])
         miss = pipeline.batches * float(course.intervals([case])[0]) / pipeline.step - 1
         error = max(abs(miss), abs(fetch / wall - 1), abs(step / (pipeline.own + pipeline.handing) - 1))
-        found.append((error, replace(model, miss=miss)))
+        model = replace(model, waited=float(course.waited[0]), miss=miss)
+        found.append((error, model))
         if error < SETTLED:
             break
         model = _with_step(_with_waits(model, cpu, wall, fetch), step)
@@ -145,23 +169,6 @@ def predict(model: LoaderModel, changes: Sequence[Change]) -> tuple[Prediction, 
     )
 
 
-def calibrate(pipelines: Sequence[Pipeline]) -> Contention:
-    """Contention from runs of one program with different workers: the CPU time of a fetch against busy cores.
-
-    By least squares of cpu = alone · (1 + contention · (busy - 1)). Raises MissingData where the runs are too alike.
-    """
-    known = [one for one in pipelines if one.job is not None and one.workers]
-    busy = np.array([busy_cores(one) for one in known])
-    cpu = np.array([float(one.fetch[:, 0].mean()) for one in known])
-    if len(known) < 2 or np.ptp(busy) < 0.2:
-        raise MissingData("runs with different loads of the cores", how="record it with 1 worker and with more")
-    slope, alone = np.polyfit(busy - 1, cpu, 1)
-    value = float(np.clip(slope / max(alone, 1.0), 0.0, 1.0))
-    residual = float(np.std(cpu - alone - slope * (busy - 1)) / max(alone, 1.0) / np.ptp(busy))
-    spread = max(residual, 0.05)
-    return Contention(value=value, low=max(0.0, value - spread), high=value + spread, runs=len(known))
-
-
 def saving(model: LoaderModel, prediction: Prediction) -> tuple[int, int]:
     """Least and most time saved per step, ns; 0 where it may be slower."""
     now = model.pipeline.step + model.pipeline.restart
@@ -172,20 +179,34 @@ def _prediction(model: LoaderModel, change: Change, ratios: Floats, cases: Seque
     """`cases` are those without and with the change."""
     pipeline, case = model.pipeline, cases[1]
     restarts = _restarts(pipeline, change, cases)
-    middle, low, high = (float(value) for value in (np.median(ratios), ratios.min(), ratios.max()))
-    doubt = 0.0 if _same(pipeline, change) else _doubt(model, cases)
+    middle, (low, high) = float(np.median(ratios)), _widened(model, change, ratios, cases)
     unsure = RESTARTS * abs(pipeline.restart - restarts)
-    longest = pipeline.step * high * (1 + doubt)
+    longest = pipeline.step * high
     if pipeline.unseen:  # the device may have had work while the host waited: nothing may be won
         longest = max(longest, pipeline.step)
     return Prediction(
         workers=case.workers,
         step_ns=round(pipeline.step * middle + restarts),
-        low_ns=round(pipeline.step * low * (1 - doubt) + max(0.0, restarts - unsure)),
+        low_ns=round(pipeline.step * low + max(0.0, restarts - unsure)),
         high_ns=round(longest + restarts + unsure),
         limited_by=limit(case, pipeline.step * middle / pipeline.batches),
         basis=_basis(model),
     )
+
+
+def _widened(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence[Case]) -> tuple[float, float]:
+    """Least and most, relative to the recorded step: what the replicas span and the errors known of the model."""
+    if _same(model.pipeline, change):
+        other = change.persistent and not model.pipeline.persistent and model.pipeline.restart > 0
+        doubt = DOUBT if other else 0.0  # no start of a program is quite like another
+    else:
+        doubt = _doubt(model, cases)
+    low, high = float(ratios.min()) * (1 - doubt), float(ratios.max()) * (1 + doubt)
+    noise = (model.pipeline.foreign or 0.0) / model.pipeline.cores
+    if not model.tried or noise > NOISY or abs(model.miss) > MISS:
+        return low, high
+    middle = float(np.median(ratios))
+    return max(low, middle * (1 - MOST_UNSURE)), min(high, middle * (1 + MOST_UNSURE))
 
 
 def _restarts(pipeline: Pipeline, change: Change, cases: Sequence[Case]) -> float:
@@ -214,13 +235,17 @@ def _doubt(model: LoaderModel, cases: Sequence[Case]) -> float:
     """Relative error to expect: of the simulation, of sharing cores, of this fit, and of other programs' load."""
     pipeline = model.pipeline
     shared = max(law(case)["cores"] / max(law(case).values()) for case in cases)
-    crowded = CROWDED_ONE_RUN if model.contention.runs < 2 else CROWDED
+    crowded = TRIED if model.tried else CROWDED
     return DOUBT + crowded * shared + abs(model.miss) + min((pipeline.foreign or 0.0) / pipeline.cores, TOO_NOISY)
 
 
 def _basis(model: LoaderModel) -> str:
-    runs, noise = model.contention.runs, (model.pipeline.foreign or 0.0) / model.pipeline.cores
-    said = [f"contention from {runs} runs" if runs > 1 else "one run: contention assumed"]
+    noise = (model.pipeline.foreign or 0.0) / model.pipeline.cores
+    said = [
+        "one run, and a trial of training that never waits"
+        if model.tried
+        else "one run: costs of sharing cores and of waiting assumed"
+    ]
     if abs(model.miss) > MISS:
         said.append(f"the simulation of this very run is off by {model.miss:+.0%}")
     if noise > NOISY:

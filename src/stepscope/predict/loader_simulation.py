@@ -13,7 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Case", "Course", "simulate"]
+__all__ = ["WAITED", "Case", "Course", "simulate"]
+
+WAITED = 0.05
+"""Of a step: one that waits less for its batch was measured to be as long as one that does not wait."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -28,6 +31,7 @@ class Case:
     a step and `step_cpu` its CPU time, in all threads. `foreign` threads of other programs always want a core. CPU
     times hold with `at` busy cores and grow by the share `contention` of their length on one with each busy core more.
     `crowding` scales the time that threads wait for a core: above 1 the system divides cores less well than equally.
+    A step that has waited for its batch takes the share `waking` longer.
     """
 
     workers: int
@@ -41,15 +45,18 @@ class Case:
     contention: float = 0.0
     at: float = 1.0
     crowding: float = 1.0
+    waking: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Course:
-    """What came of each case: `ends` of its steps (a row a case, ns), mean length of a fetch and of a step."""
+    """What came of each case: `ends` of its steps (a row a case, ns), mean length of a fetch and of a step, and the
+    part of the steps that had waited."""
 
     ends: Floats
     fetch: Floats
     step: Floats
+    waited: Floats
 
     def intervals(self, cases: Sequence[Case]) -> Floats:
         """Mean time from a step to the next of each case, in the second half: first what lies ready is used up.
@@ -76,16 +83,21 @@ class _State:
         self.ahead = np.array([case.workers * case.prefetch for case in cases])
         self.batches = len(cases[0].fetch)
         self.fetch = np.stack([case.fetch for case in cases])
-        self.feed, self.step, self.step_cpu, self.cores, self.foreign, self.contention, self.at, self.crowding = (
+        self.feed, self.step, self.step_cpu, self.cores, self.foreign = (
             np.array([getattr(case, name) for case in cases], dtype=np.float64)
-            for name in ("feed", "step", "step_cpu", "cores", "foreign", "contention", "at", "crowding")
+            for name in ("feed", "step", "step_cpu", "cores", "foreign")
+        )
+        self.contention, self.at, self.crowding, self.waking = (
+            np.array([getattr(case, name) for case in cases], dtype=np.float64)
+            for name in ("contention", "at", "crowding", "waking")
         )
         self.left = np.full((rows, 2 * self.width + 1), np.inf)
         self.demand = np.zeros_like(self.left)  # cores that the activity keeps busy where it has all it wants
         self.begun = np.zeros((rows, self.width), dtype=np.int64)  # fetches of each worker
         self.fetched, self.fed = self.begun.copy(), self.begun.copy()
         self.taken, self.done = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
-        self.now = np.zeros(rows)
+        self.now, self.idle_from = np.zeros(rows), np.zeros(rows)  # when the training process ended its last step
+        self.waited = np.zeros(rows)  # its steps that had to
 
 
 def simulate(cases: Sequence[Case]) -> Course:
@@ -110,7 +122,9 @@ def simulate(cases: Sequence[Case]) -> Course:
         _finish(state, running & (state.left <= _DONE), ends)
     width = state.width
     fetches, steps = np.maximum(state.fetched.sum(axis=1), 1), state.done
-    return Course(ends=ends, fetch=busy[:, :width].sum(axis=1) / fetches, step=busy[:, -1] / steps)
+    return Course(
+        ends=ends, fetch=busy[:, :width].sum(axis=1) / fetches, step=busy[:, -1] / steps, waited=state.waited / steps
+    )
 
 
 def _begin_fetches(state: _State) -> None:
@@ -139,7 +153,9 @@ def _begin_steps(state: _State) -> None:
     """The training process, if it is idle, takes the next batch in order if it is there."""
     fed = state.fed[state.rows, state.taken % state.workers]
     begins = np.isinf(state.left[:, -1]) & (fed > state.taken // state.workers)
-    state.left[:, -1] = np.where(begins, state.step, state.left[:, -1])
+    waited = begins & (state.now - state.idle_from > WAITED * state.step)
+    state.waited += waited
+    state.left[:, -1] = np.where(begins, state.step * (1 + state.waking * waited), state.left[:, -1])
     state.demand[:, -1] = np.where(begins, state.step_cpu / np.maximum(state.step, _DONE), state.demand[:, -1])
     state.taken += begins
 
@@ -168,3 +184,4 @@ def _finish(state: _State, over: npt.NDArray[np.bool_], ends: Floats) -> None:
     counted = row[state.done[row] < state.batches]
     ends[counted, state.done[counted]] = state.now[counted]
     state.done[row] += 1
+    state.idle_from[row] = state.now[row]

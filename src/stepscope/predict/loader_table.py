@@ -16,7 +16,8 @@ from stepscope.analyses._settled import settled_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.schema import Column, polars_schema
-from stepscope.predict.loader_model import UNKNOWN, Change, calibrate, fit, predict
+from stepscope.predict.headroom import headroom_of
+from stepscope.predict.loader_model import Change, fit, predict
 from stepscope.predict.pipeline import pipeline
 
 __all__ = ["COLUMNS", "loader_table"]
@@ -35,17 +36,16 @@ COLUMNS = (
 
 
 def loader_table(
-    run: Run, workers: Sequence[int], change: Change, others: Sequence[Run] = (), rank: int | None = None
+    run: Run, workers: Sequence[int], change: Change, trial: Run | None = None, rank: int | None = None
 ) -> pl.DataFrame:
     """Rows of COLUMNS for each of `workers`, with `change` besides. `rank` None: the one that waits longest.
 
-    `others` are runs of the same program with other numbers of workers, from which the model learns what busy cores
-    cost. Raises MissingData where a run does not hold what the model needs, or was too disturbed.
+    `trial` is the run of a trial of the same program (`headroom`). Raises MissingData where a run does not hold what
+    the model needs, or was too disturbed.
     """
     chosen = _slowest(run) if rank is None else rank
     known = pipeline(run, chosen)
-    contention = calibrate([known, *(pipeline(other, chosen) for other in others)]) if others else UNKNOWN
-    model = fit(known, contention)
+    model = fit(known, headroom=None if trial is None else headroom_of(trial, chosen))
     now = round(known.step + known.restart)
     rows = [
         (

@@ -19,7 +19,7 @@ from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
-__all__ = ["Call", "Pipeline", "pipeline"]
+__all__ = ["Call", "Pipeline", "fetches", "pipeline"]
 
 ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
 SAMPLED = 1_000_000_000  # ns from one sample of the machine to the next
@@ -126,8 +126,13 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         job=job,
         foreign=foreign,
         unseen=exposed is None,
-        calls=_calls(run, rank, fetch),
+        calls=_calls(run, rank, fetch, _told_of_samples(spans)),
     )
+
+
+def fetches(run: Run, rank: int) -> npt.NDArray[np.float64]:
+    """CPU and wall time (ns) of each fetch that was recorded in steady steps. Raises MissingData as `pipeline`."""
+    return _fetches(_spans(run, rank, _steps(run, rank)))
 
 
 def _steps(run: Run, rank: int) -> _Steps:
@@ -164,8 +169,9 @@ _WALL = pl.col("end") - pl.col("start")
 def _spans(run: Run, rank: int, steps: _Steps) -> pl.DataFrame:
     """Spans of the training loader up to the end of steady steps.
 
-    Those of the first batch of a process, which takes longer, are left out wherever enough fetches remain: workers that
-    are started anew in each epoch may have no others.
+    Wherever enough fetches remain, those before steady steps are left out, when all workers make their first batches at
+    once, and those of the first batch of a process, which takes longer: workers that are started anew in each epoch may
+    have no others.
     """
     spans = run.table("loader_spans", how=RECORD_LOADING).filter(
         (pl.col("rank") == rank)
@@ -174,7 +180,8 @@ def _spans(run: Run, rank: int, steps: _Steps) -> pl.DataFrame:
         & (pl.col("end") <= steps.end)
     )
     later = spans.filter(pl.col("start") > pl.col("start").min().over("pid", "stage"))
-    return later if later.filter(pl.col("stage") == "fetch").height >= ENOUGH else spans
+    steady = later.filter(pl.col("start") >= steps.start)
+    return next((some for some in (steady, later) if some.filter(pl.col("stage") == "fetch").height >= ENOUGH), spans)
 
 
 def _fetches(spans: pl.DataFrame) -> npt.NDArray[np.float64]:
@@ -227,8 +234,16 @@ def _watched(run: Run, steps: _Steps, what: str, ranks: int) -> float | None:
     return _float(within["value"].mean()) / ranks if within.height else None
 
 
-def _calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, ...]:
-    """Calls inside the fetches, those of one name together."""
+def _told_of_samples(spans: pl.DataFrame) -> float:
+    """The part of the fetches, by weight, for which recorded samples stand: these are recorded more rarely."""
+    fetches = _float(spans.filter(pl.col("stage") == "fetch")["weight"].sum())
+    samples = spans.filter(pl.col("stage") == "sample").group_by("pid", "iterator", "epoch", "batch")
+    told = _float(samples.agg(pl.col("weight").max())["weight"].sum())
+    return min(1.0, told / fetches) if told and fetches else 1.0
+
+
+def _calls(run: Run, rank: int, fetch: npt.NDArray[np.float64], told: float) -> tuple[Call, ...]:
+    """Calls inside the fetches, those of one name together. `told` as of _told_of_samples."""
     try:
         table = loader_transforms(run)
     except MissingData:
@@ -240,7 +255,7 @@ def _calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, .
     for (stage, name), rows in own.group_by("stage", "name", maintain_order=True):
         sums = {column: float(rows[column].sum()) for column in ("wall", "cpu", "own", "share")}
         running = min(1.0, sums["cpu"] / sums["wall"]) if sums["cpu"] and sums["wall"] else cpu / max(wall, 1.0)
-        mine = sums["share"] * wall
+        mine = sums["share"] * wall / (1.0 if stage == "collate" else told)
         calls.append(
             Call(
                 stage=str(stage),

@@ -1,0 +1,95 @@
+"""What a trial of the job measured: training that never waits, beside training as ever (`collect.headroom`)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+from stepscope.predict.loader_simulation import WAITED
+from stepscope.predict.pipeline import fetches
+
+__all__ = ["WAKING", "Headroom", "Waking", "headroom_of"]
+
+FACT = "headroom"
+ERRORS = 1.5  # standard errors on either side: replicas are spread evenly over the range
+FRESH = 0.2  # ns: to touch a byte of a batch for the first time (10 ms of 50 MB); batches that are fed are not new
+NEGLIGIBLE = 0.02  # of a step: where touching it takes more, training that is fed does not tell what waiting adds
+LEAST = -0.05  # nothing makes a step shorter after a wait: less is an accident
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waking:
+    """By what part a step takes longer after a wait for its batch than right after another step: a value, its range."""
+
+    value: float
+    low: float
+    high: float
+
+
+WAKING = Waking(value=0.07, low=0.0, high=0.14)
+"""Where no trial was made. With one model, pauses in turn and no loader, steps took 4 % more CPU time after a pause of
+2 ms, 5 to 7 % after 20 ms and 10 to 12 % after 60 ms: caches are cold then, and the core has slept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Headroom:
+    """Of a rank: `own` is what a batch takes of training that never waits (ns, wall time, to the end of the device's
+    work), `waking` what a wait adds. `fetch` has a row (CPU time, wall time) for each fetch of the trial, all of which
+    are recorded. `device` says that a device works."""
+
+    own: float
+    waking: Waking
+    fetch: Floats
+    device: bool
+
+
+def headroom_of(trial: Run, rank: int) -> Headroom:
+    """What the run of a trial holds about a rank. Raises MissingData where it measured nothing."""
+    fact = _fact(trial, rank)
+    rounds = [one for one in fact.get("rounds", ()) if one.get("fed") and one.get("usual")]
+    if not rounds:
+        raise MissingData(f"trial of rank {rank}", how="train for 100 steps or more, and predict with --calibrate")
+    device = bool(fact.get("device"))
+    fed = sum(one["fed_ns"] for one in rounds) / sum(len(one["fed"]) for one in rounds)
+    large = FRESH * max(one.get("bytes", 0) for one in rounds) > NEGLIGIBLE * fed
+    return Headroom(
+        own=float(fed), waking=WAKING if device or large else _waking(rounds), fetch=fetches(trial, rank), device=device
+    )
+
+
+def _fact(trial: Run, rank: int) -> Mapping[str, Any]:
+    rows = trial.optional("meta").filter((pl.col("key") == FACT) & pl.col("source").str.contains(f"rank-{rank:05d}."))
+    fact = json.loads(rows["value"][-1]) if rows.height else {}
+    return fact if isinstance(fact, dict) else {}
+
+
+def _waking(rounds: list[Mapping[str, Any]]) -> Waking:
+    """From the CPU times of steps that waited and that were fed, in turn; what was measured before is one more voice.
+
+    Both are weighted by how sure they are (inverse variances): a trial on a machine whose pace changes tells little.
+    """
+    pairs = [(_waited(one["usual"]), np.array(one["fed"], dtype=np.float64)[:, 2]) for one in rounds]
+    ratios = np.array([float(usual.mean() / max(fed.mean(), 1.0)) for usual, fed in pairs if len(usual)])
+    if len(ratios) < 2:
+        return WAKING
+    error = float(ratios.std(ddof=1) / np.sqrt(len(ratios)))
+    known = (WAKING.high - WAKING.low) / 2 / ERRORS
+    weight = known**2 / (known**2 + error**2)
+    value = WAKING.value + weight * (float(ratios.mean()) - 1 - WAKING.value)
+    spread = ERRORS * known * float(np.sqrt(1 - weight))
+    value = max(value, LEAST + spread)
+    return Waking(value=value, low=value - spread, high=value + spread)
+
+
+def _waited(usual: list[list[int]]) -> Floats:
+    """CPU times of the steps that had waited."""
+    rows = np.array(usual, dtype=np.float64).reshape(-1, 3)
+    times: Floats = rows[rows[:, 0] > WAITED * rows[:, 1], 2]
+    return times

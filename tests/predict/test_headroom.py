@@ -1,0 +1,68 @@
+"""What is read of a trial."""
+
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.predict.headroom import WAKING, headroom_of
+
+from .recorded_loading import MS, recorded
+
+
+def trial(*usual: float, wait: float = 30, device: bool = False, size: int = 0) -> Run:
+    """A round for each of `usual`: the CPU time, ms, of steps that waited; those that were fed take 10, whole 12."""
+    rounds: list[dict[str, Any]] = [
+        {
+            "usual": [[int(wait * MS), int(one * MS), int(one * MS)]] * 12,
+            "taken": [40 * MS] * 8,
+            "fed": [[0, 10 * MS, 10 * MS]] * 12,
+            "fed_ns": 12 * 12 * MS,
+            "bytes": size,
+        }
+        for one in usual
+    ]
+    run, facts = recorded(), Synth()
+    for so_far in range(1, len(rounds) + 1):
+        fact = {"kind": "headroom", "rounds": rounds[:so_far], "device": device, "over": so_far == len(rounds)}
+        facts.add("meta", source="/runs/r/rank-00000.pid-1", key="headroom", value=json.dumps(fact))
+    meta = pl.concat([run.table("meta", how=""), facts.run().optional("meta")])
+    return Run({**run.tables, "meta": meta}, run.path)
+
+
+def test_training_that_never_waits_and_what_waiting_adds() -> None:
+    found = headroom_of(trial(11, 11, 11), 0)
+    assert found.own == 12 * MS, "to the end of the device's work"
+    assert (found.waking.value, found.waking.low, found.waking.high) == pytest.approx((0.1, 0.1, 0.1))
+    assert found.fetch.shape == (36, 2), "each one after the first steps"
+    assert not found.device
+
+
+def test_rounds_that_differ_say_little_against_what_was_measured_before() -> None:
+    """Ratios of 1 and 1.2: 0.1 with a standard error of 0.1, beside 0.07 with one of 0.07 / 1.5."""
+    found = headroom_of(trial(10, 12), 0).waking
+    weight = (0.07 / 1.5) ** 2 / ((0.07 / 1.5) ** 2 + 0.1**2)
+    assert found.value == pytest.approx(0.07 + weight * 0.03)
+    assert found.high - found.value == pytest.approx(0.07 * (1 - weight) ** 0.5)
+    assert found.value - found.low == pytest.approx(found.high - found.value)
+
+
+@pytest.mark.parametrize(
+    "strange", [trial(12, 12, wait=0.1), trial(12), trial(12, 12, device=True), trial(12, 12, size=2_000_000)]
+)
+def test_where_it_does_not_tell_what_was_measured_before_holds(strange: Run) -> None:
+    """Steps that did not wait, a single round, a device whose work is no CPU time, batches that are slow to touch."""
+    assert headroom_of(strange, 0).waking == WAKING
+
+
+def test_a_step_is_not_taken_to_be_shorter_after_a_wait() -> None:
+    assert headroom_of(trial(5, 5, 5), 0).waking.value == -0.05
+
+
+def test_a_trial_of_another_rank_is_none() -> None:
+    with pytest.raises(MissingData, match="no trial of rank 1 in this run"):
+        headroom_of(trial(11, 11), 1)
