@@ -127,6 +127,16 @@ def test_a_run_that_the_simulation_misses_is_refused() -> None:
         model(fetch=10, cpu=10)  # nothing explains a wait of 10 ms in each step
 
 
+def test_an_error_about_the_workers_is_none_about_training() -> None:
+    """A tenth of the step is not explained: it stays where the workers are the limit, and not where training is."""
+    fitted = model(workers=1, step=44)
+    assert fitted.miss == pytest.approx(40 / 44 - 1, abs=0.01)
+    two, many = predict(fitted, [Change(workers=2), Change(workers=8)])
+    assert two.step_ns / MS == pytest.approx(22, rel=0.02)
+    assert many.step_ns / MS == pytest.approx(10, rel=0.02)
+    assert many.high_ns > 11 * MS
+
+
 def test_a_device_that_may_have_worked_meanwhile_promises_nothing() -> None:
     known = pipeline(recorded(), 0)
     fitted = fit(replace(known, unseen=True))

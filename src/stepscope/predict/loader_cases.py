@@ -22,6 +22,7 @@ __all__ = [
     "drawn",
     "law",
     "limit",
+    "longest",
     "names",
     "times_of",
 ]
@@ -220,9 +221,14 @@ def limit(case: Case, expected: float) -> str:
     """The largest term of the law, or `uneven batches` where a batch is `expected` to take longer than all of them."""
     if not case.workers:
         return "no workers"
+    most = longest(case)
+    return "uneven batches" if most != "cores" and expected > UNEVEN * law(case)[most] else most
+
+
+def longest(case: Case) -> str:
+    """The largest term of the law."""
     terms = law(case)
-    longest = max(terms, key=lambda term: terms[term])
-    return "uneven batches" if longest != "cores" and expected > UNEVEN * terms[longest] else longest
+    return max(terms, key=lambda term: terms[term])
 
 
 def law(case: Case) -> dict[str, float]:

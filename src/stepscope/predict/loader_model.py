@@ -3,7 +3,7 @@
 The law: a step takes at least as long as the training process works on it; as a fetch divided by the workers; and as
 all CPU time of it divided by the cores. The largest of the three names the limit. The number and its range come from
 the simulation (`loader_simulation`), with the recorded batches drawn anew in each replica, and relative to the same
-replica without a change, so that what the simulation gets wrong in both cancels.
+replica without a change, so that what the simulation gets wrong in both cancels, as long as the limit stays.
 
 How much dearer work gets when more cores are busy, and how much longer a step takes that has waited, is not known from
 one run: replicas take both from a wide range. A trial (`headroom`) measures the second.
@@ -28,6 +28,7 @@ from stepscope.predict.loader_cases import (
     drawn,
     law,
     limit,
+    longest,
     names,
     times_of,
 )
@@ -162,11 +163,22 @@ def predict(model: LoaderModel, changes: Sequence[Change]) -> tuple[Prediction, 
     draws = [draw_replica(model, replica) for replica in range(REPLICAS)]
     cases = [[case_of(model, change, draw) for draw in draws] for change in (Change(), *changes)]
     times = times_of([case for row in cases for case in row]).reshape(len(cases), REPLICAS)
-    ratios = times[1:] / times[0]
+    ratios = times[1:] / times[0] * _errors(model, times[0], cases)[:, None]
     return tuple(
         _prediction(model, change, row, (cases[0][0], case))
         for change, row, (case, *_) in zip(changes, ratios, cases[1:], strict=True)
     )
+
+
+def _errors(model: LoaderModel, now: Floats, cases: Sequence[Sequence[Case]]) -> Floats:
+    """What the simulated step without a change is of the recorded one, for each change that has another limit, else 1.
+
+    What the simulation gets wrong about what limits the steps cancels only while that limits them.
+    """
+    pipeline = model.pipeline
+    off = pipeline.batches * float(np.median(now)) / pipeline.step
+    before = longest(cases[0][0])
+    return np.array([1.0 if longest(row[0]) == before else off for row in cases[1:]])
 
 
 def saving(model: LoaderModel, prediction: Prediction) -> tuple[int, int]:
