@@ -79,7 +79,7 @@ def _noise(workers: pl.DataFrame | None) -> list[Block]:
     if known.is_empty():
         return []
     waited, busy = int(known["core_wait"].sum()), int(known["busy"].sum())
-    if waited < _DISTURBED * busy:
+    if not busy or waited < _DISTURBED * busy:
         return []
     text = (
         "Workers waited for a core in {} of the time in which they made batches: these times are longer than on a "
