@@ -11,6 +11,7 @@ one run: replicas take both from a wide range. A trial (`headroom`) measures the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import isclose
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +63,7 @@ compute or copy memory, paused and resumed in turn, and by 12 % in a third; two 
 
 ROUNDS, DAMPED = 16, 0.5  # of fitting: steps and waits depend on each other, and whole corrections would swing
 SETTLED = 0.01  # relative error that is near enough
+_MENDED, SAME = ("off", "crowding", "step"), 0.001  # what fitting changes; relative change that changes nothing
 NO_WAIT = 0.05  # of a fetch: shorter waits for a core tell nothing of how cores are divided
 LEAST_CROWDING, MOST_CROWDING = 0.5, 2.5  # waits of more or less than this are no sharing of cores
 FEW = 16  # recorded fetches: of fewer, the mean is that of whether a late one was among them
@@ -130,7 +132,10 @@ def _nearest(model: LoaderModel) -> LoaderModel:
         found.append((error, model))
         if error < SETTLED:
             break
-        model = _with_step(_with_waits(model, cpu, wall, fetch), step)
+        mended = _with_step(_with_waits(model, cpu, wall, fetch), step)
+        if all(isclose(getattr(mended, name), getattr(model, name), rel_tol=SAME) for name in _MENDED):
+            break  # at the end of what it may be
+        model = mended
     return min(found, key=lambda pair: pair[0])[1]
 
 

@@ -16,7 +16,7 @@ from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
 from stepscope.store import open_run
 
-JOBS = Path(__file__).parent / "jobs"
+JOBS = Path(__file__).parent / "collect/jobs"
 STATEFUL = (
     "map", "lasting", "iterable", "counted", "transforms", "single", "single-counted", "asked-first",
     "single-asked-first", "any-order", "break", "resumed", "resumed-lasting", "resumed-counted", "resumed-iterable",
