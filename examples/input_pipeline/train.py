@@ -115,7 +115,7 @@ class Network(nn.Module):
     def __init__(self):
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 16, 5, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
+            nn.Conv2d(3, 16, 9, stride=8), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
             nn.Conv2d(32, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
         )  # fmt: skip
         self.classify = nn.Linear(512, 4)
