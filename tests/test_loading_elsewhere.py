@@ -59,6 +59,13 @@ def printed(folder: Path, job: str, *names: str, watched: bool) -> subprocess.Co
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, cwd=folder)
 
 
+def prints_the_same(folder: Path, job: str, names: tuple[str, ...]) -> None:
+    plain, watched = (printed(folder, job, *names, watched=which) for which in (False, True))
+    assert (plain.returncode, watched.returncode) == (0, 0), plain.stderr + watched.stderr
+    assert watched.stdout == plain.stdout
+    assert watched.stderr == plain.stderr
+
+
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return recorded(tmp_path_factory.mktemp("stateful"), "stateful.py", *STATEFUL)
@@ -83,10 +90,7 @@ def weights(spans: pl.DataFrame, stage: str) -> int:
 @stateful
 @pytest.mark.slow
 def test_batches_states_and_resumed_epochs_are_those_of_the_bare_job(tmp_path: Path) -> None:
-    plain, watched = (printed(tmp_path, "stateful.py", *STATEFUL, watched=which) for which in (False, True))
-    assert (plain.returncode, watched.returncode) == (0, 0), plain.stderr + watched.stderr
-    assert watched.stdout == plain.stdout
-    assert watched.stderr == plain.stderr
+    prints_the_same(tmp_path, "stateful.py", STATEFUL)
 
 
 @stateful
@@ -159,10 +163,7 @@ def test_a_spawned_worker_of_a_stateful_loader(tmp_path: Path) -> None:
 @streamed
 @pytest.mark.slow
 def test_batches_of_web_pipelines_are_those_of_the_bare_job(tmp_path: Path) -> None:
-    plain, watched = (printed(tmp_path, "webdata.py", *STREAMED, watched=which) for which in (False, True))
-    assert (plain.returncode, watched.returncode) == (0, 0), plain.stderr + watched.stderr
-    assert watched.stdout == plain.stdout
-    assert watched.stderr == plain.stderr
+    prints_the_same(tmp_path, "webdata.py", STREAMED)
 
 
 @streamed

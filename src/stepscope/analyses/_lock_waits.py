@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_lines import loader_lines
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
@@ -23,11 +23,9 @@ def lock_waits(run: Run, rank: int) -> pl.DataFrame:
     """Rows of `loader_lines` of what a rank trains on, by time. Raises MissingData where no line was sampled."""
     lines = loader_lines(run)
     words = [pl.col(name).fill_null("").str.contains(LOCKS) for name in ("call", "leaf", "expression")]
-    return lines.filter(
-        (pl.col("rank") == rank)
-        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
-        & pl.any_horizontal(words)
-    ).sort(["share", "file", "line"], descending=[True, False, False])
+    return lines.filter(of_training(run, rank) & pl.any_horizontal(words)).sort(
+        ["share", "file", "line"], descending=[True, False, False]
+    )
 
 
 def waits_for_locks(run: Run, rank: int) -> bool:

@@ -10,7 +10,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
 
-__all__ = ["WorkerCall", "slowest_calls", "slowest_lines", "training_loaders"]
+__all__ = ["WorkerCall", "of_training", "slowest_calls", "slowest_lines"]
 
 _MIN_SHARE = 0.1  # of the time in fetch: a call with less is beside the point
 _MIN_SAMPLES = 5  # fewer samples name no line
@@ -28,10 +28,11 @@ class WorkerCall:
     share: float
 
 
-def training_loaders(run: Run, rank: int) -> pl.Series:
-    """The numbers of the loaders whose batches a rank trains on."""
+def of_training(run: Run, rank: int) -> pl.Expr:
+    """The rows of a table by `rank` and `loader` that are of the loaders whose batches a rank trains on."""
     loaders = run.optional("loaders", "rank", "loader", "train")
-    return loaders.filter((pl.col("rank") == rank) & pl.col("train").fill_null(False))["loader"]
+    training = loaders.filter((pl.col("rank") == rank) & pl.col("train").fill_null(False))["loader"]
+    return (pl.col("rank") == rank) & pl.col("loader").is_in(training.to_list())
 
 
 def slowest_calls(run: Run, rank: int) -> tuple[WorkerCall, ...]:
@@ -41,8 +42,7 @@ def slowest_calls(run: Run, rank: int) -> tuple[WorkerCall, ...]:
     except MissingData:
         return ()
     own = calls.filter(
-        (pl.col("rank") == rank)
-        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        of_training(run, rank)
         & pl.col("line").is_not_null()
         & ~pl.col("file").str.contains(_LIBRARY)
         & (pl.col("share") >= _MIN_SHARE)
@@ -65,7 +65,7 @@ def slowest_lines(run: Run, rank: int) -> tuple[Place, ...]:
     except MissingData:
         return ()
     own = lines.filter(
-        (pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        of_training(run, rank)
         & pl.col("line").is_not_null() & ~pl.col("file").str.contains(r"^torch/")
     ).group_by("file", "line", "function", maintain_order=True).agg(
         pl.col("text").first(), pl.col("samples", "share").sum()

@@ -11,20 +11,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stepscope.cli._progress import Reporter
 from stepscope.cli._trials import facts_of, failure
+from stepscope.cli._watching import Watching
 from stepscope.collect.headroom import FACT
-from stepscope.collect.recorder import append_line
 from stepscope.collect.trial import OUTPUT, run_until
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
-from stepscope.observe.system import SystemSampler
 
 __all__ = ["kept_trial", "make_trial"]
 
 _FOLDER = os.path.join("trials", "headroom")
 _LONGEST_S = 600.0  # a job that has not come to the end of its rounds by then is ended
-_SAMPLE_S = 1.0
 _ONE_CORE = 0.5  # cores more or fewer make another machine of it
 _RECORD = "record one: stepscope run --loader on -- COMMAND"
 
@@ -90,24 +87,14 @@ class _Course:
 
     def __init__(self, run_dir: str) -> None:
         self._run_dir, self._until = run_dir, time.monotonic() + _LONGEST_S
-        self._sampler: SystemSampler | None = None
-        self._sampled = 0.0
-        self._reporter = Reporter(run_dir, clear=sys.stderr.isatty())
+        self._watching = Watching(run_dir, show=sys.stderr.isatty())
 
     def is_over(self) -> bool:
         """Whether all rounds were measured, or the time is over."""
-        now = time.monotonic()
-        if now - self._sampled >= _SAMPLE_S:
-            self._sampled = now
-            if self._sampler is not None:
-                append_line(os.path.join(self._run_dir, "system.jsonl"), self._sampler.sample())
-            else:
-                self._sampler = SystemSampler(os.getpid())
-            if sys.stderr.isatty():
-                self._reporter.tick()
-            if any(fact.get("kind") == FACT and fact.get("over") for fact in facts_of(self._run_dir)):
-                return True
-        return now > self._until
+        a_second_later = self._watching.tick(os.getpid())
+        if a_second_later and any(fact.get("kind") == FACT and fact.get("over") for fact in facts_of(self._run_dir)):
+            return True
+        return time.monotonic() > self._until
 
     def failure(self, run_dir: str) -> str | None:
         """Why nothing was measured; None: something was."""

@@ -31,7 +31,7 @@ DEFAULT_LOADER = "off"
 """Spans of the input pipeline: off, on or all."""
 
 DEFAULT_LOADER_LINES_HZ = 20
-"""Samples a second of the line in each worker, at most: fewer where they take more than 0.2 % of its CPU time."""
+"""Samples a second of the line in each worker, at most: fewer where they take more than 0.1 % of its CPU time."""
 
 _MEANT = {"gpu": "cuda"}  # what no likeness of letters finds
 _MOST_LINES_HZ = 200  # above it the sampler itself takes more than a per cent of a core

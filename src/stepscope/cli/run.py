@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ import click
 from stepscope.cli._folder import run_folder
 from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
 from stepscope.cli._standby import Standby
+from stepscope.cli._watching import Watching
 from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Exit, launch, leave, resolve
-from stepscope.collect.recorder import append_line
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
 from stepscope.render.format import plain
@@ -41,7 +41,6 @@ Examples:
 Everything after -- (or after the first word that is no option) belongs to the command.
 """
 _NOTES_SHOWN = 5
-_SAMPLE_S = 1.0  # of the machine's load
 
 
 class _Run(click.Command):
@@ -124,7 +123,7 @@ def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: boo
     folder = run_folder(out, to_run)
     standby = None if no_report or quiet else Standby(folder)
     show = not quiet and (progress == "lines" or (progress == "auto" and sys.stderr.isatty()))
-    end = launch(to_run, folder, options, _Ticker(folder, standby, show=show), asdict(effective_cores()))
+    end = launch(to_run, folder, options, _ticker(folder, standby, show=show), asdict(effective_cores()))
     try:
         _close(end, folder, standby, quiet=quiet)
     except BrokenPipeError:  # nobody reads what we say: the exit code is the job's all the same
@@ -146,32 +145,16 @@ def _refuse(program: str) -> int:
     return NOT_EXECUTABLE
 
 
-class _Ticker:
-    """What happens while the job runs, called a few times a second. Its imports wait until the job has started."""
+def _ticker(folder: str, standby: Standby | None, *, show: bool) -> Callable[[int], None]:
+    """What happens while the job runs, called some times a second."""
+    watching = Watching(folder, show=show)
 
-    def __init__(self, folder: str, standby: Standby | None, *, show: bool) -> None:
-        self._folder, self._standby, self._show = folder, standby, show
-        self._next = 0.0
+    def tick(pid: int) -> None:
+        if standby is not None:
+            standby.watch()
+        watching.tick(pid)
 
-    def __call__(self, pid: int) -> None:
-        if self._standby is not None:
-            self._standby.watch()
-        if not self._next:
-            self._begin(pid)
-        if time.monotonic() < self._next:
-            return
-        self._next = max(self._next + _SAMPLE_S, time.monotonic())
-        if os.path.exists(os.path.join(self._folder, "run.json")):
-            append_line(os.path.join(self._folder, "system.jsonl"), self._sampler.sample())
-        if self._show:
-            self._reporter.tick()
-
-    def _begin(self, pid: int) -> None:
-        from stepscope.cli._progress import Reporter
-        from stepscope.observe.system import SystemSampler
-
-        self._sampler, self._reporter = SystemSampler(pid), Reporter(self._folder, clear=sys.stderr.isatty())
-        self._next = time.monotonic()
+    return tick
 
 
 def _close(end: Exit, folder: str, standby: Standby | None, *, quiet: bool) -> None:

@@ -13,7 +13,7 @@ from stepscope.analyses._cores import job_cores
 from stepscope.analyses._device_idle import device_idle
 from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._work import has_gpu
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_stages import RECORD_LOADING
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.core.errors import MissingData
@@ -174,10 +174,7 @@ def _spans(run: Run, rank: int, steps: _Steps) -> pl.DataFrame:
     have no others.
     """
     spans = run.table("loader_spans", how=RECORD_LOADING).filter(
-        (pl.col("rank") == rank)
-        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
-        & pl.col("iterator").is_not_null()
-        & (pl.col("end") <= steps.end)
+        of_training(run, rank) & pl.col("iterator").is_not_null() & (pl.col("end") <= steps.end)
     )
     later = spans.filter(pl.col("start") > pl.col("start").min().over("pid", "stage"))
     steady = later.filter(pl.col("start") >= steps.start)
@@ -250,7 +247,7 @@ def _calls(run: Run, rank: int, fetch: npt.NDArray[np.float64], told: float) -> 
         return ()
     cpu, wall = fetch.mean(axis=0)
     other = max(wall - cpu, 1.0)
-    own = table.filter((pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list()))
+    own = table.filter(of_training(run, rank))
     calls = []
     for (stage, name), rows in own.group_by("stage", "name", maintain_order=True):
         sums = {column: float(rows[column].sum()) for column in ("wall", "cpu", "own", "share")}

@@ -12,7 +12,7 @@ import polars as pl
 
 from stepscope.analyses._input_waits import MIN_SHARE, input_waits, longest_waits
 from stepscope.analyses._loader_facts import MOST_WORKERS
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.core_waits import core_waits
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.analyses.loader_workers import loader_workers
@@ -30,8 +30,11 @@ __all__ = [
     "WaitingInput",
     "cores_for",
     "cores_used",
+    "enough_workers",
+    "faster",
     "gain",
     "heaviest",
+    "making",
     "part_evidence",
     "pays",
     "waiting_evidence",
@@ -87,6 +90,16 @@ class WaitingInput:
     best: Prediction | None
     limited_by: str
     parts: tuple[Part, ...]
+
+    @property
+    def idlest(self) -> Part:
+        """The part that waits longest, for no core."""
+        return max(self.parts, key=lambda part: part.idle)
+
+    @property
+    def data_set(self) -> tuple[Place, ...]:
+        """Where the user's own data set makes a sample; nothing where that is not known."""
+        return tuple(part.place for part in self.parts if part.stage == "sample" and part.place)[:1]
 
 
 def waiting_input(run: Run) -> WaitingInput | None:
@@ -145,6 +158,16 @@ def _pays(model: LoaderModel, now: int, prediction: Prediction) -> bool:
     return sure and now - prediction.step_ns >= MIN_SHARE * now
 
 
+def enough_workers(found: WaitingInput | None) -> Prediction | None:
+    """How many workers would be enough; None where they stand idle, or more of them save too little."""
+    return None if found is None or found.busy < MIN_BUSY else found.best
+
+
+def faster(names: Sequence[str], factors: Sequence[float]) -> tuple[Change, ...]:
+    """Changes in which all of these take a part of their time, one for each factor."""
+    return tuple(Change(faster=tuple((name, factor) for name in names), persistent=True) for factor in factors)
+
+
 def pays(found: WaitingInput, prediction: Prediction) -> bool:
     """Whether a change saves MIN_SHARE of the step, and surely something where the run can tell."""
     return _pays(found.model, found.now, prediction)
@@ -169,7 +192,7 @@ def heaviest(found: WaitingInput) -> Part | None:
     if found.idle >= MAX_IDLE or found.limited_by not in COMPUTING:
         return None
     part = found.parts[0]
-    (without,) = predict(found.model, (Change(faster=((part.name, inf),), persistent=True),))
+    (without,) = predict(found.model, faster((part.name,), (inf,)))
     return part if pays(found, without) else None
 
 
@@ -185,6 +208,12 @@ def part_evidence(found: WaitingInput, part: Part) -> tuple[Evidence, ...]:
         cores_for(found),
         *cores_used(found),
     )
+
+
+def making(found: WaitingInput) -> Evidence:
+    """What a worker needs for a batch."""
+    made = float(found.model.pipeline.fetch[:, 1].mean())
+    return Evidence(label="mean time to make a batch", value=made, unit="ns", source="loader_stages")
 
 
 def cores_for(found: WaitingInput) -> Evidence:
@@ -211,9 +240,7 @@ def waiting_evidence(found: WaitingInput) -> tuple[Evidence, ...]:
 
 
 def _busy(run: Run, rank: int) -> float:
-    rows = loader_workers(run).filter(
-        (pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list())
-    )
+    rows = loader_workers(run).filter(of_training(run, rank))
     spent = {name: float(rows[name].sum()) for name in ("busy", "putting", "ahead", "starved")}
     return spent["busy"] / (sum(spent.values()) or 1.0)
 

@@ -34,11 +34,12 @@ from stepscope.core.synth import Synth
 from stepscope.predict.loader_model import Change
 from stepscope.predict.waiting_input import (
     MAX_IDLE,
-    MIN_BUSY,
     WaitingInput,
     cores_for,
     cores_used,
+    enough_workers,
     gain,
+    making,
     waiting_evidence,
     waiting_input,
 )
@@ -48,19 +49,19 @@ __all__ = ["RULE"]
 
 def check(run: Run) -> Iterator[Finding]:
     found = waiting_input(run)
-    if found is None or found.best is None or found.busy < MIN_BUSY or found.idle >= MAX_IDLE:
+    best = enough_workers(found)
+    if found is None or best is None or found.idle >= MAX_IDLE:
         return
-    workers = found.best.workers
     pinned = ", pin_memory=True" if has_gpu(run) else ""
     yield Finding(
         title="The loader has too few workers",
         cause="data-reading",
         evidence=_evidence(found),
-        gain=gain(found, (Change(workers=workers, persistent=True),), "more workers"),
+        gain=gain(found, (Change(workers=best.workers, persistent=True),), "more workers"),
         advice=(
             Advice(
                 text="Make batches in more worker processes, and keep these between epochs",
-                code=f"DataLoader(..., num_workers={workers}, persistent_workers=True{pinned})",
+                code=f"DataLoader(..., num_workers={best.workers}, persistent_workers=True{pinned})",
             ),
         ),
         ranks=found.ranks,
@@ -68,17 +69,13 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _evidence(found: WaitingInput) -> tuple[Evidence, ...]:
-    measured = found.model.pipeline
     rows = [
         *waiting_evidence(found),
-        Evidence(
-            label="mean time to make a batch", value=float(measured.fetch[:, 1].mean()), unit="ns",
-            source="loader_stages",
-        ),
+        making(found),
         Evidence(label="mean part of it on a core", value=found.computing, unit="ratio", source="loader_stages"),
         cores_for(found),
-    ]  # fmt: skip
-    if measured.workers:
+    ]
+    if found.model.pipeline.workers:
         rows.append(
             Evidence(label="mean share of time that workers are busy", value=found.busy, unit="ratio",
                      source="loader_workers")

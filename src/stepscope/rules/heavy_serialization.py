@@ -27,12 +27,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.predict.loader_model import Change
-from stepscope.predict.waiting_input import gain, heaviest, part_evidence, waiting_input
+from stepscope.predict.waiting_input import faster, gain, heaviest, part_evidence, waiting_input
 
 __all__ = ["RULE"]
 
@@ -47,12 +46,11 @@ def check(run: Run) -> Iterator[Finding]:
     if found is None or part is None or not part.copies or part.share < MIN_SHARE:
         return
     copied = [part.name for part in found.parts if part.copies]
-    changes = tuple(Change(faster=tuple((name, factor) for name in copied), persistent=True) for factor in FASTER)
     yield Finding(
         title="Copying batches takes a large part of making them",
         cause="data-reading",
         evidence=(*part_evidence(found, part), *_batch(run, found.model.pipeline.rank)),
-        gain=gain(found, changes, "batches of a half to an eighth of the size"),
+        gain=gain(found, faster(copied, FASTER), "batches of a half to an eighth of the size"),
         advice=_ADVICE,
         ranks=found.ranks,
     )
@@ -61,7 +59,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _batch(run: Run, rank: int) -> tuple[Evidence, ...]:
     """What the first recorded batch of a worker consists of, by kind of number; nothing where it was not recorded."""
     rows = run.optional("batch_tensors").filter(
-        (pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        of_training(run, rank)
     )  # fmt: skip
     workers = max(1, rows.select("pid").n_unique())
     kinds = rows.group_by("type").agg(pl.col("bytes").sum() / workers).sort(["bytes", "type"], descending=[True, False])

@@ -39,7 +39,7 @@ from stepscope.analyses._crowding import crowding
 from stepscope.analyses._input_waits import InputWait, input_waits, longest_waits
 from stepscope.analyses._loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
 from stepscope.analyses._work import has_gpu
-from stepscope.analyses._worker_calls import WorkerCall, slowest_calls, slowest_lines, training_loaders
+from stepscope.analyses._worker_calls import WorkerCall, of_training, slowest_calls, slowest_lines
 from stepscope.analyses.core_waits import UNCOUNTED
 from stepscope.analyses.lines import lines
 from stepscope.core.errors import MissingData
@@ -142,9 +142,7 @@ def _crowding(crowded: float) -> tuple[Evidence, ...]:
 def _threads(run: Run, rank: int) -> tuple[Evidence, ...]:
     """CPU time of threads beside the one that makes the batches and the one that serialises them, where it is much."""
     spans = run.optional("loader_spans", "rank", "loader", "worker", "stage", "cpu", "process_cpu").filter(
-        (pl.col("rank") == rank)
-        & pl.col("worker").is_not_null()
-        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        of_training(run, rank) & pl.col("worker").is_not_null()
     )
     means = spans.group_by("stage").agg(pl.col("cpu", "process_cpu").mean())
     cpu = {stage: mean or 0.0 for stage, mean, _ in means.iter_rows()}

@@ -31,13 +31,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.predict.loader_model import Change, predict
-from stepscope.predict.waiting_input import Part, WaitingInput, gain, part_evidence, pays, waiting_input
+from stepscope.predict.loader_model import predict
+from stepscope.predict.waiting_input import Part, WaitingInput, faster, gain, part_evidence, pays, waiting_input
+from stepscope.rules._loader_advice import DRAFT
 
 __all__ = ["RULE"]
 
@@ -65,9 +66,7 @@ def check(run: Run) -> Iterator[Finding]:
     if crop is None:
         return
     factors = tuple(1 + (1 / crop.left - 1) * share for share in SHARE)
-    changes = tuple(
-        Change(faster=tuple((part.name, factor) for part in crop.before), persistent=True) for factor in factors
-    )
+    changes = faster([part.name for part in crop.before], factors)
     if not pays(found, predict(found.model, changes)[0]):
         return
     first = crop.before[0]
@@ -105,9 +104,7 @@ def _crop(run: Run, found: WaitingInput) -> _Crop | None:
 
 def _left(run: Run, rank: int) -> dict[str, float]:
     """Numbers in a sample after each transform, of those before."""
-    sizes = run.table("transform_sizes", how=RECORD_SIZES).filter(
-        (pl.col("rank") == rank) & pl.col("loader").is_in(training_loaders(run, rank).to_list())
-    )
+    sizes = run.table("transform_sizes", how=RECORD_SIZES).filter(of_training(run, rank))
     rows = sizes.group_by("name").agg(pl.col("before", "after").sum()).sort("name")
     return {str(name): after / before for name, before, after in rows.iter_rows()}
 
@@ -115,8 +112,7 @@ def _left(run: Run, rank: int) -> dict[str, float]:
 def _beginnings(run: Run, rank: int) -> pl.DataFrame:
     """When each transform of a batch began first: a row is a batch, a column a transform."""
     calls = run.table("loader_spans", how=RECORD_SIZES).filter(
-        (pl.col("rank") == rank) & (pl.col("stage") == "transform")
-        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        of_training(run, rank) & (pl.col("stage") == "transform")
     )  # fmt: skip
     if calls.is_empty():
         raise MissingData("transforms in the samples of a DataLoader", how=RECORD_SIZES)
@@ -139,7 +135,7 @@ def _advice(first: Part, crop: _Crop) -> tuple[Advice, ...]:
         ),
         Advice(
             text="If decoding takes longer than these, decode pictures at about the size that is needed",
-            code='picture.draft("RGB", (2 * size, 2 * size))  # Pillow, JPEG: before anything asks for pixels',
+            code=DRAFT,
         ),
     )
 

@@ -32,13 +32,13 @@ from math import inf
 
 import polars as pl
 
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_stages import RECORD_LOADING
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.predict.loader_model import Change, predict
-from stepscope.predict.waiting_input import Part, WaitingInput, gain, part_evidence, pays, waiting_input
+from stepscope.predict.loader_model import predict
+from stepscope.predict.waiting_input import Part, WaitingInput, faster, gain, part_evidence, pays, waiting_input
 
 __all__ = ["RULE"]
 
@@ -70,7 +70,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _finding(found: WaitingInput, reader: _Repeated, part: Part) -> Iterator[Finding]:
     factors = (1 / (1 - LESS * reader.share), inf)
-    changes = tuple(Change(faster=((reader.name, factor),), persistent=True) for factor in factors)
+    changes = faster((reader.name,), factors)
     if not pays(found, predict(found.model, changes)[0]):
         return
     yield Finding(
@@ -86,7 +86,7 @@ def _finding(found: WaitingInput, reader: _Repeated, part: Part) -> Iterator[Fin
         gain=gain(found, changes, "a file is opened once and kept"),
         advice=_ADVICE,
         ranks=found.ranks,
-        where=tuple(part.place for part in found.parts if part.stage == "sample" and part.place)[:1],
+        where=found.data_set,
     )  # fmt: skip
 
 
@@ -94,8 +94,7 @@ def _repeated(run: Run, found: WaitingInput) -> list[_Repeated]:
     """Readers that repeat files, the one with the most time first."""
     rank = found.model.pipeline.rank
     reads = run.table("loader_spans", how=RECORD_LOADING).filter(
-        (pl.col("rank") == rank) & (pl.col("stage") == "read") & pl.col("read_file").is_not_null()
-        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        of_training(run, rank) & (pl.col("stage") == "read") & pl.col("read_file").is_not_null()
     )  # fmt: skip
     per_file = reads.group_by("name", "pid", "iterator", "epoch", "read_file").agg(
         calls=pl.len(), time=(pl.col("end") - pl.col("start")).sum()

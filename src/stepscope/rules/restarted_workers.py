@@ -32,7 +32,7 @@ import polars as pl
 from stepscope.analyses._input_waits import MIN_SHARE
 from stepscope.analyses._loader_facts import loader_facts
 from stepscope.analyses._settled import settled_steps
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_stages import loader_stages
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
@@ -129,11 +129,7 @@ def _batch(run: Run, rank: int) -> float | None:
         stages = loader_stages(run)
     except MissingData:
         return None
-    known = stages.filter(
-        (pl.col("rank") == rank)
-        & pl.col("loader").is_in(training_loaders(run, rank).to_list())
-        & pl.col("stage").is_in(["fetch", "serialize"])
-    )
+    known = stages.filter(of_training(run, rank) & pl.col("stage").is_in(["fetch", "serialize"]))
     return float(known["mean"].sum()) if "fetch" in known["stage"] else None
 
 

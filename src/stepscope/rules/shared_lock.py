@@ -35,7 +35,15 @@ from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.predict.loader_model import Change, predict
-from stepscope.predict.waiting_input import MAX_IDLE, WaitingInput, gain, pays, waiting_evidence, waiting_input
+from stepscope.predict.waiting_input import (
+    MAX_IDLE,
+    WaitingInput,
+    gain,
+    making,
+    pays,
+    waiting_evidence,
+    waiting_input,
+)
 
 __all__ = ["RULE"]
 
@@ -66,18 +74,19 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _without(found: WaitingInput, gone: float) -> Change:
     """A pipeline in which that share of making a batch is gone, from the part that waits longest."""
-    part = max(found.parts, key=lambda part: part.idle)
+    part = found.idlest
     spent = gone * float(found.model.pipeline.fetch[:, 1].mean())
     factor = part.idle / (part.idle - spent) if spent < part.idle else inf
     return Change(faster=((part.name, factor),), persistent=True)
 
 
 def _evidence(found: WaitingInput, share: float, samples: int) -> tuple[Evidence, ...]:
-    made, source = float(found.model.pipeline.fetch[:, 1].mean()), "loader_stages"
     return (
         *waiting_evidence(found),
-        Evidence(label="mean time to make a batch", value=made, unit="ns", source=source),
-        Evidence(label="mean part of it that waits for no core", value=found.idle, unit="ratio", source=source),
+        making(found),
+        Evidence(
+            label="mean part of it that waits for no core", value=found.idle, unit="ratio", source="loader_stages"
+        ),
         Evidence(label="mean part of it at a lock", value=share, unit="ratio", source="loader_lines"),
         Evidence(label="samples at a lock", value=samples, unit="count", source="loader_lines"),
     )

@@ -33,13 +33,14 @@ import polars as pl
 
 from stepscope.analyses._input_waits import MIN_SHARE, input_waits, longest_waits
 from stepscope.analyses._loader_facts import loader_facts
-from stepscope.analyses._worker_calls import training_loaders
+from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_stages import RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.predict.pipeline import Pipeline, pipeline
+from stepscope.rules._loader_advice import UNORDERED
 
 __all__ = ["RULE"]
 
@@ -96,8 +97,8 @@ def check(run: Run) -> Iterator[Finding]:
 def _fetches(run: Run, rank: int) -> pl.DataFrame:
     """Wall and CPU time of each recorded batch, by worker; without the first of each process where enough remain."""
     spans = run.table("loader_spans", how=RECORD_LOADING).filter(
-        (pl.col("rank") == rank) & (pl.col("stage") == "fetch") & ~pl.col("failed").fill_null(False)
-        & pl.col("worker").is_not_null() & pl.col("loader").is_in(training_loaders(run, rank).to_list())
+        of_training(run, rank) & (pl.col("stage") == "fetch") & ~pl.col("failed").fill_null(False)
+        & pl.col("worker").is_not_null()
     )  # fmt: skip
     later = spans.filter(pl.col("start") > pl.col("start").min().over("pid"))
     kept = later if _fewest(later) >= MIN_BATCHES and _workers(later) == _workers(spans) else spans
@@ -168,10 +169,7 @@ def _advice(slow: _Slow) -> tuple[Advice, ...]:
     )
     return (
         first,
-        Advice(
-            text="If the order of the batches does not matter, take what is ready (torch 2.6 and later)",
-            code="DataLoader(..., in_order=False)",
-        ),
+        UNORDERED,
     )
 
 

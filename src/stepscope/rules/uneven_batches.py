@@ -33,7 +33,17 @@ from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.predict.loader_model import Change, predict
-from stepscope.predict.waiting_input import MIN_BUSY, NEARLY, WaitingInput, gain, pays, waiting_evidence, waiting_input
+from stepscope.predict.waiting_input import (
+    MIN_BUSY,
+    NEARLY,
+    WaitingInput,
+    gain,
+    making,
+    pays,
+    waiting_evidence,
+    waiting_input,
+)
+from stepscope.rules._loader_advice import UNORDERED
 
 __all__ = ["RULE"]
 
@@ -47,7 +57,6 @@ def check(run: Run) -> Iterator[Finding]:
     ahead = _ahead(found)
     if ahead is None:
         return
-    places = [part.place for part in found.parts if part.stage == "sample" and part.place]
     yield Finding(
         title="Training waits for few batches that take far longer than the others",
         cause="data-reading",
@@ -58,14 +67,11 @@ def check(run: Run) -> Iterator[Finding]:
                 text="Let each worker make more batches ahead",
                 code=f"DataLoader(..., num_workers={found.model.pipeline.workers}, prefetch_factor={ahead})",
             ),
-            Advice(
-                text="If the order of the batches does not matter, take what is ready (torch 2.6 and later)",
-                code="DataLoader(..., in_order=False)",
-            ),
+            UNORDERED,
             Advice(text="Make the largest samples smaller once, before training"),
         ),
         ranks=found.ranks,
-        where=tuple(places[:1]),
+        where=found.data_set,
     )
 
 
@@ -85,7 +91,7 @@ def _evidence(found: WaitingInput) -> tuple[Evidence, ...]:
         *waiting_evidence(found),
         Evidence(label="prefetch_factor", value=measured.prefetch, unit="count", source="loaders"),
         Evidence(label="median time to make a batch", value=float(np.median(walls)), unit="ns", source=source),
-        Evidence(label="mean time to make a batch", value=float(walls.mean()), unit="ns", source=source),
+        making(found),
         Evidence(label="longest time (no mean) to make a batch", value=float(walls.max()), unit="ns", source=source),
         Evidence(
             label="mean share of time that workers are busy", value=found.busy, unit="ratio", source="loader_workers"

@@ -34,10 +34,11 @@ from stepscope.core.synth import Synth
 from stepscope.predict.loader_model import Change
 from stepscope.predict.waiting_input import (
     MAX_IDLE,
-    MIN_BUSY,
     WaitingInput,
     cores_for,
+    enough_workers,
     gain,
+    making,
     waiting_evidence,
     waiting_input,
 )
@@ -47,36 +48,33 @@ __all__ = ["RULE"]
 
 def check(run: Run) -> Iterator[Finding]:
     found = waiting_input(run)
-    if found is None or found.best is None or found.busy < MIN_BUSY or found.idle < MAX_IDLE:
+    best = enough_workers(found)
+    if found is None or best is None or found.idle < MAX_IDLE:
         return
     if waits_for_locks(run, found.model.pipeline.rank):
         return
-    workers = found.best.workers
-    waiting = max(found.parts, key=lambda part: part.idle)
     yield Finding(
         title="Workers wait for files or the network",
         cause="data-reading",
         evidence=_evidence(found),
-        gain=gain(found, (Change(workers=workers, persistent=True),), "more workers that wait at once"),
+        gain=gain(found, (Change(workers=best.workers, persistent=True),), "more workers that wait at once"),
         advice=(
             Advice(
                 text="Let more workers wait at once: one that waits needs no core",
-                code=f"DataLoader(..., num_workers={workers}, persistent_workers=True)",
+                code=f"DataLoader(..., num_workers={best.workers}, persistent_workers=True)",
             ),
             Advice(text="Pack small files into large ones that are read in order, or copy them to a local disk first"),
         ),
         ranks=found.ranks,
-        where=(waiting.place,) if waiting.place else (),
+        where=(found.idlest.place,) if found.idlest.place else (),
     )
 
 
 def _evidence(found: WaitingInput) -> tuple[Evidence, ...]:
-    measured, source = found.model.pipeline, "loader_stages"
-    made = float(measured.fetch[:, 1].mean())
-    waiting = max(found.parts, key=lambda part: part.idle)
+    source, waiting = "loader_stages", found.idlest
     return (
         *waiting_evidence(found),
-        Evidence(label="mean time to make a batch", value=made, unit="ns", source=source),
+        making(found),
         Evidence(label="mean part of it that waits for no core", value=found.idle, unit="ratio", source=source),
         Evidence(label="mean part of it on a core", value=found.computing, unit="ratio", source=source),
         Evidence(

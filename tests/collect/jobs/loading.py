@@ -12,7 +12,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -165,6 +165,15 @@ class Training:
 training = Training()
 
 
+def load(ways: Mapping[str, Callable[[], None]]) -> None:
+    """Train in the ways that the command line names, each from the same state."""
+    torch.set_num_threads(1)
+    for name in sys.argv[1:]:
+        training.restart()
+        ways[name]()
+        print(name, training.result(), flush=True)
+
+
 def two_epochs(dataset: Dataset[Any], **options: Any) -> None:
     loader = DataLoader(dataset, BATCH, **options)
     for _ in range(2):
@@ -215,8 +224,4 @@ WAYS = {
 }
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for name in sys.argv[1:]:
-        training.restart()
-        WAYS[name]()
-        print(name, training.result(), flush=True)
+    load(WAYS)

@@ -7,13 +7,12 @@ A line has the name of the way and a hash of all batches, of the loader's states
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from loading import BATCH, LASTING, LENGTH, Broken, Deadly, Pictures, Rows, Stream, training
+from loading import BATCH, LASTING, LENGTH, Broken, Deadly, Pictures, Rows, Stream, load, training
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 
@@ -119,8 +118,4 @@ WAYS = {
 }
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for name in sys.argv[1:]:
-        training.restart()
-        WAYS[name]()
-        print(name, training.result(), flush=True)
+    load(WAYS)

@@ -5,7 +5,6 @@ The shards are written into the current folder. A line has the name of the way a
 
 # mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-return,no-untyped-call"
 
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 import webdataset
-from loading import BATCH, LASTING, LENGTH, Scaled, Stream, training
+from loading import BATCH, LASTING, LENGTH, Scaled, Stream, load, training
 from torch.utils.data import DataLoader, IterableDataset
 
 SHARDS = "shard-{000000..000001}.tar"
@@ -85,9 +84,5 @@ WAYS = {
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
     write_shards()
-    for name in sys.argv[1:]:
-        training.restart()
-        WAYS[name]()
-        print(name, training.result(), flush=True)
+    load(WAYS)

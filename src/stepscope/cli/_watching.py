@@ -1,0 +1,41 @@
+"""What happens once a second while a job runs: its load is written down, and its pace is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from stepscope.collect.recorder import append_line
+
+__all__ = ["Watching"]
+
+_EVERY_S = 1.0
+
+
+class Watching:
+    """Watches the job recorded in `folder`; `show` tells its pace on stderr. Imports wait until the job has started."""
+
+    def __init__(self, folder: str, *, show: bool) -> None:
+        self._folder, self._show = folder, show
+        self._next = 0.0
+
+    def tick(self, pid: int) -> bool:
+        """Call it often; true once a second. The load is that of process `pid` and of those that it has started."""
+        if not self._next:
+            self._begin(pid)
+        if time.monotonic() < self._next:
+            return False
+        self._next = max(self._next + _EVERY_S, time.monotonic())
+        if os.path.exists(os.path.join(self._folder, "run.json")):
+            append_line(os.path.join(self._folder, "system.jsonl"), self._sampler.sample())
+        if self._show:
+            self._reporter.tick()
+        return True
+
+    def _begin(self, pid: int) -> None:
+        from stepscope.cli._progress import Reporter
+        from stepscope.observe.system import SystemSampler
+
+        self._sampler, self._reporter = SystemSampler(pid), Reporter(self._folder, clear=sys.stderr.isatty())
+        self._next = time.monotonic()
