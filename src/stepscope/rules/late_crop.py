@@ -36,9 +36,9 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.predict.loader_advice import DRAFT
 from stepscope.predict.loader_model import predict
 from stepscope.predict.waiting_input import Part, WaitingInput, faster, gain, part_evidence, pays, waiting_input
-from stepscope.rules._loader_advice import DRAFT
 
 __all__ = ["RULE"]
 

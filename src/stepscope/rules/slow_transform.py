@@ -30,8 +30,8 @@ from collections.abc import Iterator
 from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.predict.loader_advice import DRAFT
 from stepscope.predict.waiting_input import faster, gain, heaviest, part_evidence, waiting_input
-from stepscope.rules._loader_advice import DRAFT
 
 __all__ = ["RULE"]
 

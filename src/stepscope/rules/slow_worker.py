@@ -39,8 +39,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
+from stepscope.predict.loader_advice import UNORDERED
 from stepscope.predict.pipeline import Pipeline, pipeline
-from stepscope.rules._loader_advice import UNORDERED
 
 __all__ = ["RULE"]
 

@@ -32,6 +32,7 @@ import numpy as np
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.predict.loader_advice import UNORDERED
 from stepscope.predict.loader_model import Change, predict
 from stepscope.predict.waiting_input import (
     MIN_BUSY,
@@ -43,7 +44,6 @@ from stepscope.predict.waiting_input import (
     waiting_evidence,
     waiting_input,
 )
-from stepscope.rules._loader_advice import UNORDERED
 
 __all__ = ["RULE"]
 
