@@ -1,5 +1,6 @@
 """One contract for all rules, built-in or installed. A new rule is tested by being there."""
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -28,8 +29,20 @@ def mean_step(run: Run) -> float:
     return float(steady_steps(run)["duration"].to_numpy().mean())
 
 
+@functools.cache
+def example(name: str, *, fixed: bool) -> Run:
+    """The same run for all tests, which then share what is computed of it."""
+    return build(RULES[name].example, fixed=fixed)
+
+
 def findings(name: str, run: Run) -> list[Finding]:
     return list(RULES[name].check(run))
+
+
+@functools.cache
+def problem(name: str) -> list[Finding]:
+    """What the rule finds in its own example."""
+    return findings(name, example(name, fixed=False))
 
 
 def changed(run: Run, change: dict[str, pl.Expr]) -> Run:
@@ -59,15 +72,15 @@ def test_page_has_every_heading(name: str) -> None:
 
 @each_rule
 def test_fires_on_its_problem_and_not_on_the_fix(name: str) -> None:
-    assert findings(name, build(RULES[name].example, fixed=False))
-    assert not findings(name, build(RULES[name].example, fixed=True))
+    assert problem(name)
+    assert not findings(name, example(name, fixed=True))
 
 
 @each_rule
 def test_predicted_gain_matches_what_the_fix_saves(name: str) -> None:
-    bad, fixed = (build(RULES[name].example, fixed=f) for f in (False, True))
+    bad, fixed = (example(name, fixed=f) for f in (False, True))
     saved = mean_step(bad) - mean_step(fixed)
-    predicted = gains(findings(name, bad))
+    predicted = gains(problem(name))
     if not predicted:
         assert not saved, "a fix that saves time has a gain"
         return
@@ -77,18 +90,18 @@ def test_predicted_gain_matches_what_the_fix_saves(name: str) -> None:
 
 @each_rule
 def test_is_the_only_rule_to_claim_its_problem(name: str) -> None:
-    diagnosis = diagnose(build(RULES[name].example, fixed=False))
+    diagnosis = diagnose(example(name, fixed=False))
     assert [block.rule for block in diagnosis.findings] == [name], "two findings would count one gain twice"
 
 
 @each_rule
 def test_no_other_rule_fires_on_the_fix(name: str) -> None:
-    assert not diagnose(build(RULES[name].example, fixed=True)).findings
+    assert not diagnose(example(name, fixed=True)).findings
 
 
 @each_rule
 def test_reports_data_and_not_text(name: str) -> None:
-    for finding in findings(name, build(RULES[name].example, fixed=False)):
+    for finding in problem(name):
         assert finding.evidence
         assert finding.advice
         assert any(advice.code for advice in finding.advice), "advice has code to write"
@@ -99,7 +112,7 @@ def test_reports_data_and_not_text(name: str) -> None:
 
 @each_rule
 def test_a_time_says_which_average_it_is(name: str) -> None:
-    for finding in findings(name, build(RULES[name].example, fixed=False)):
+    for finding in problem(name):
         for evidence in finding.evidence:
             average = re.search(r"\b(mean|median)\b", evidence.label)
             assert average or evidence.unit in {"count", "bytes"}, evidence.label
@@ -107,34 +120,32 @@ def test_a_time_says_which_average_it_is(name: str) -> None:
 
 @each_rule
 def test_shifting_all_times_changes_nothing(name: str) -> None:
-    run = build(RULES[name].example, fixed=False)
+    run = example(name, fixed=False)
     later = changed(run, {column: pl.col(column) + 1_700_000_000_000_000_000 for column in MOMENTS})
-    assert findings(name, later) == findings(name, run)
+    assert findings(name, later) == problem(name)
 
 
 @each_rule
 @pytest.mark.parametrize("factor", [2, 10])
 def test_scaling_times_scales_the_gain(name: str, factor: int) -> None:
-    run = build(RULES[name].example, fixed=False)
+    run = example(name, fixed=False)
     columns = {column for names in TIMES.values() for column in names}
     slower = changed(run, {column: pl.col(column) * factor for column in columns})
-    for (low, high), (low_slow, high_slow) in zip(
-        gains(findings(name, run)), gains(findings(name, slower)), strict=True
-    ):
+    for (low, high), (low_slow, high_slow) in zip(gains(problem(name)), gains(findings(name, slower)), strict=True):
         assert low_slow == pytest.approx(factor * low, abs=2 * factor)
         assert high_slow == pytest.approx(factor * high, abs=2 * factor)
 
 
 @each_rule
 def test_renaming_ranks_renames_ranks(name: str) -> None:
-    run = build(RULES[name].example, fixed=False)
+    run = example(name, fixed=False)
     renamed = findings(name, changed(run, {"rank": pl.col("rank") + 3}))
     assert [finding.ranks for finding in renamed] == [(3,)] * len(renamed)
-    assert gains(renamed) == gains(findings(name, run))
+    assert gains(renamed) == gains(problem(name))
 
 
 @each_rule
 def test_order_of_rows_changes_nothing(name: str) -> None:
-    run = build(RULES[name].example, fixed=False)
+    run = example(name, fixed=False)
     reversed_rows = Run({table: frame.reverse() for table, frame in run.tables.items()})
-    assert findings(name, reversed_rows) == findings(name, run)
+    assert findings(name, reversed_rows) == problem(name)
