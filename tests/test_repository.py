@@ -91,6 +91,14 @@ def test_text_holds_no_unfinished_business_and_no_path_of_one_machine(path: Path
     assert not found
 
 
+def test_what_runs_alone_is_where_the_gate_looks_for_it() -> None:
+    marked = {
+        path for path in python_files("tests") if re.search(r"pytest\.mark\.alone$", path.read_text(), re.MULTILINE)
+    }
+    assert marked
+    assert {path.parent for path in marked} == {ROOT / "tests" / "collect"}
+
+
 @pytest.mark.parametrize("path", COLLECTOR, ids=name_of)
 def test_what_runs_in_the_job_is_written_for_the_oldest_python(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=OLDEST_JOB_PYTHON)

@@ -162,13 +162,12 @@ WITHOUT_LOADER = SCRIPT.replace("DataLoader(Far(), batch_size=4, num_workers=1)"
         (SCRIPT.replace("batch_size=4", "batch_size=40"), "it ended before a round of the trial was over"),
     ],
 )
-def test_a_trial_that_measures_nothing_is_told_and_not_kept(tmp_path: Path, after: str, message: str) -> None:
-    folder = job(tmp_path, SCRIPT)
-    (tmp_path / "train.py").write_text(after)
-    done = stepscope("predict", "loader", folder, "--calibrate")
+def test_a_trial_that_measures_nothing_is_told_and_not_kept(run: Path, after: str, message: str) -> None:
+    (run.parent / "train.py").write_text(after)
+    done = stepscope("predict", "loader", run, "--calibrate")
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
-    assert not (folder / "trials" / "headroom").exists()
+    assert not (run / "trials" / "headroom").exists()
 
 
 @pytest.mark.slow

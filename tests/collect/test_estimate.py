@@ -8,6 +8,8 @@ from stepscope.collect.estimate import LOOK_CPU_NS, Estimate
 from stepscope.collect.limits import Limit, call_in_main_thread
 from stepscope.collect.schedule import plan
 
+pytestmark = pytest.mark.alone
+
 torch = pytest.importorskip("torch")
 
 

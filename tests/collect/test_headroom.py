@@ -9,6 +9,8 @@ import torch
 from stepscope.collect import headroom
 from stepscope.collect.headroom import FED, ROUNDS, TAKEN, USUAL, Headroom, next_hook
 
+pytestmark = pytest.mark.alone
+
 MS = 1_000_000
 BATCH = 50 * MS  # to make one
 STEP, WAKING = 20 * MS, 5 * MS  # training, and what it takes longer after a wait

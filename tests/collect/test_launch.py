@@ -17,6 +17,8 @@ import pytest
 from stepscope.collect import launch as launching
 from stepscope.collect.launch import Exit, launch, resolve
 
+pytestmark = pytest.mark.alone
+
 SOURCE = str(Path(__file__).parents[2] / "src")
 LAUNCHER = """
 import json, sys

@@ -22,6 +22,8 @@ from stepscope.collect.recorder import Recorder
 
 from .recorded_lines import Recorded
 
+pytestmark = pytest.mark.alone
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 

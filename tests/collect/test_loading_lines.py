@@ -16,6 +16,8 @@ from stepscope.core.trace import Sink
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.tables import add_worker_stacks
 
+pytestmark = pytest.mark.alone
+
 HZ = 100
 
 

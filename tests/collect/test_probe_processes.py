@@ -18,6 +18,8 @@ from stepscope.collect.launch import launch
 from ..small_disk import mounted
 from .conftest import Recording, lines_of, read_recording, steps_of
 
+pytestmark = pytest.mark.alone
+
 JOBS = Path(__file__).parent / "jobs"
 WARM_UP, STEPS = 3, 40
 POINTS = 0.02

@@ -11,6 +11,8 @@ import pytest
 
 from .conftest import Process, Recording
 
+pytestmark = pytest.mark.alone
+
 JOB = str(Path(__file__).parent / "jobs" / "truth.py")
 WARM_UP = 3
 POINTS = 0.02

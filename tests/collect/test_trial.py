@@ -16,6 +16,8 @@ from stepscope.collect.trial import OUTPUT, run_until
 
 from ..command import command
 
+pytestmark = pytest.mark.alone
+
 CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.{how}); print('child', flush=True); time.sleep(600)"
 JOB = """
 import subprocess, sys, time

@@ -9,6 +9,8 @@ import pytest
 
 from ..command import stepscope
 
+pytestmark = pytest.mark.alone
+
 JOB = """
 import sys, time
 import torch

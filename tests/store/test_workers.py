@@ -167,7 +167,7 @@ def test_workers_end_with_who_started_them(four_ranks: Path, tmp_path: Path, unt
 @pytest.mark.slow
 def test_a_worker_that_is_killed_from_outside(ranks_in: RanksIn) -> None:
     """A command over many ranks, whose workers are killed twice meanwhile, says what it says without that."""
-    folder = ranks_in("many", **{f"rank_{rank}": rank for rank in range(24)})
+    folder = ranks_in("many", **{f"rank_{rank}": rank for rank in range(16)})
     expected = printed("report", folder, "--workers", "1", "--format", "json")
     words = command("report", folder, "--workers", "2", "--format", "json")
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
