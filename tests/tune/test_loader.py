@@ -1,7 +1,7 @@
 """Tuning of a loader against a simulated job: the law of the loader, noise, drift, a budget."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -151,6 +151,12 @@ def test_a_job_that_fails_as_it_is_is_told() -> None:
 @pytest.mark.parametrize(("own", "guess"), [(0, 4), (1, 4), (2, 4), (4, None)])
 def test_the_guess_follows_the_law_of_the_loader(own: int, guess: int | None) -> None:
     assert first_guess(Job(train=10, load=35, own=own, spread=0.0)(AS_IT_IS, 60)) == guess
+
+
+def test_the_guess_of_the_model_comes_before_that_of_the_law() -> None:
+    own = Job(train=10, load=35, spread=0.0)(AS_IT_IS, 60)
+    assert first_guess(replace(own, guess=6)) == 6
+    assert first_guess(replace(own, guess=6, wait=0.0)) is None
 
 
 @pytest.mark.parametrize(

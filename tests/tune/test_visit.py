@@ -61,6 +61,20 @@ def test_a_trial_that_was_refused_or_made_no_steps_has_no_times() -> None:
     assert visit_of(alone.run(), wall_s=1.0).failed == "no DataLoader of torch was seen to train"
 
 
+def test_the_simulation_of_the_loader_tells_how_many_workers_to_try_first() -> None:
+    """A worker makes a batch in 40 ms and training takes 10: with 5 workers it does not wait; 2 cores feed 2."""
+
+    def guess(cores: float, fetch: float = 40) -> int | None:
+        synth = Synth().loading(
+            length=40, own=10, workers=1, cores=cores, parts=(("sample", "data.Rows", fetch, fetch),), used=1.3
+        )
+        return visit_of(synth.run(), wall_s=1.0, guess=True).guess
+
+    assert guess(16) in (4, 5, 6)
+    assert guess(2) == 2
+    assert visit_of(trial(60).run(), wall_s=1.0, guess=True).guess is None, "nothing was recorded of its loader"
+
+
 def test_a_setting_reads_as_keywords() -> None:
     four = Setting((("num_workers", 4),))
     assert Setting().text() == "as it is"

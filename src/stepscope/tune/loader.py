@@ -14,12 +14,9 @@ import numpy as np
 from stepscope.compare.statistics import Ratio
 from stepscope.core.errors import BadInput
 from stepscope.tune.race import ENOUGH_ROUNDS, Board, Race
-from stepscope.tune.visit import AS_IT_IS, Loader, Setting, Trial, Visit
+from stepscope.tune.visit import AS_IT_IS, MOST_WORKERS, Loader, Setting, Trial, Visit
 
 __all__ = ["Result", "Row", "first_guess", "tune_loader", "workers_to_try"]
-
-MOST_WORKERS = 16
-"""Beyond it, workers rarely win: storage, memory bandwidth or the training process limits."""
 
 NOTHING_WAITS = 0.01
 """Of the step: the gain of ending less waiting than that cannot be told from the noise between two starts."""
@@ -101,16 +98,19 @@ def tune_loader(
 
 
 def first_guess(own: Visit) -> int | None:
-    """How many workers the law of the loader asks for: those that make a batch in the time of a step; None: no idea.
+    """How many workers to try first: what the simulation of the recorded loader asks for, else the law of the loader:
+    those that make a batch in the time of a step; None: no idea.
 
-    The place for the guess of a model. This one takes the step without its wait for the time that training takes, and
-    the wait (without workers), or the workers' time (where training waits for them), for that of a batch.
+    The law takes the step without its wait for the time that training takes, and the wait (without workers), or the
+    workers' time (where training waits for them), for that of a batch.
     """
     assert own.loader is not None
     step = float(own.times.mean())
     wait = own.wait or 0.0
     if wait < NOTHING_WAITS * step:
         return None
+    if own.guess is not None:
+        return own.guess
     batch = step * own.loader.workers if own.loader.workers else wait
     return max(1, min(MOST_WORKERS, math.ceil(batch / max(step - wait, step / MOST_WORKERS))))
 

@@ -13,10 +13,14 @@ from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
+from stepscope.tune.guess import simulated_workers
 
-__all__ = ["AS_IT_IS", "Loader", "Setting", "Trial", "Visit", "visit_of", "warm_up"]
+__all__ = ["AS_IT_IS", "MOST_WORKERS", "Loader", "Setting", "Trial", "Visit", "visit_of", "warm_up"]
 
 WARM_UP = 20  # steps: caches, clocks and autotuning; and a loader starts with a store that it then lives off
+MOST_WORKERS = 16
+"""Beyond it, workers rarely win: storage, memory bandwidth or the training process limits."""
+
 _FILLINGS = 2  # times that the store of ready batches must have been used up before the pace is that of the workers
 _KEPT = 10  # steps that must be left after it: of a shorter run only the first third is dropped
 Floats = npt.NDArray[np.float64]
@@ -63,7 +67,8 @@ class Visit:
     """A trial. `times` are ns of consecutive steps after the warm-up; `wait` is the mean ns in them for the next batch.
 
     `refused` says why the settings were not given, `failed` why there are no steps; of both only one is not None, and
-    there are no times then. `epochs` counts the ends of epochs among the steps.
+    there are no times then. `epochs` counts the ends of epochs among the steps. `guess` is how many workers the
+    simulation of its loader asks for; None: not asked, or it does not describe this job.
     """
 
     times: Floats
@@ -75,6 +80,7 @@ class Visit:
     wall_s: float = 0.0
     refused: str | None = None
     failed: str | None = None
+    guess: int | None = None
 
 
 class Trial(Protocol):
@@ -89,8 +95,11 @@ def warm_up(workers: int, prefetch: int | None) -> int:
     return max(WARM_UP, _FILLINGS * workers * (prefetch or 0))
 
 
-def visit_of(run: Run, wall_s: float) -> Visit:
-    """What a run says. A run without steps, or without a loader that trains, has failed."""
+def visit_of(run: Run, wall_s: float, *, guess: bool = False) -> Visit:
+    """What a run says, and with `guess` how many workers it asks for, if its loader was recorded.
+
+    A run without steps, or without a loader that trains, has failed.
+    """
     refused = next((one.refused for one in overrides_of(run) if one.refused is not None), None)
     if refused is not None:
         return Visit(times=np.empty(0), refused=refused, wall_s=wall_s)
@@ -116,6 +125,7 @@ def visit_of(run: Run, wall_s: float) -> Visit:
         ranks=kept["rank"].n_unique(),
         gpu=run.rows("devices") > 0,
         wall_s=wall_s,
+        guess=simulated_workers(run, range(MOST_WORKERS + 1)) if guess else None,
     )
 
 
