@@ -50,6 +50,39 @@ def test_samples_may_be_recorded_more_rarely_than_fetches() -> None:
     assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1}, rel=0.05)
 
 
+def test_calls_are_parts_of_the_samples_that_were_recorded_however_long_other_batches_take() -> None:
+    """Samples are recorded of two batches, which take half as long as others: calls are no smaller part of a fetch."""
+    run = recorded()
+    spans = run.table("loader_spans", how="")
+    inside, few = pl.col("stage").is_in(["sample", "transform"]), pl.col("batch").is_in([8, 9])
+    shorter = pl.when(inside).then(2).otherwise(1)
+    found = spans.filter(~inside | few).with_columns(
+        end=pl.col("start") + (pl.col("end") - pl.col("start")) // shorter, cpu=pl.col("cpu") // shorter,
+        weight=pl.when(inside).then(20).otherwise(1),
+    )  # fmt: skip
+    parts = {call.name: call.cpu for call in pipeline(with_spans(run, found), 0).calls}
+    assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1})
+
+
+def test_parts_of_cpu_time_and_of_waiting_each_add_up() -> None:
+    run = recorded(cpu=20)
+    calls = pipeline(run, 0).calls
+    assert sum(call.cpu for call in calls) == pytest.approx(1)
+    assert sum(call.other for call in calls) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("process", "further"), [(None, 0), (45, 0), (71, 30), (131, 90)])
+def test_cpu_time_of_further_threads_of_workers_takes_cores(process: int | None, further: int) -> None:
+    """40 ms of 60 are the thread's that makes a batch, 1 is the feeder's; the model has one thread for a batch."""
+    run = recorded(fetch=60, cpu=40, job=4.0)
+    collates = pl.col("stage") == "collate"
+    told = pl.when(collates).then(None if process is None else process * MS).otherwise("process_cpu")
+    found = pipeline(with_spans(run, run.table("loader_spans", how="").with_columns(process_cpu=told)), 0)
+    assert (found.alone, found.further) == (40 * MS, further * MS)
+    assert found.fetch[:, 0].mean() == min(60, 40 + further) * MS
+    assert found.own_cpu == pytest.approx(min(10, max(0, 80 - 41 - further)) * MS)
+
+
 def test_what_workers_do_all_at_once_at_the_start_is_left_out() -> None:
     run = recorded()
     first = run.table("steps", how="")["start"][3]

@@ -15,26 +15,17 @@ from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_stages import RECORD_LOADING
-from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
+from stepscope.predict.fetch_parts import Call, calls
 
 __all__ = ["Call", "Pipeline", "fetches", "pipeline"]
 
 ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
+NOTICED = 0.25  # of a thread's CPU time: with less it may be serialising the batch before, or sampling lines
 SAMPLED = 1_000_000_000  # ns from one sample of the machine to the next
 _RUN_ON_LINUX = "run it on Linux with `stepscope run --loader on -- COMMAND`"
 _HANDED = ("receive", "send index")  # what the training process does to get a batch that is ready
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A data set, transform, decoder, reader or collate function: its own parts of CPU and other time of a fetch."""
-
-    stage: str
-    name: str
-    cpu: float
-    other: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,12 +34,14 @@ class Pipeline:
 
     `step` is the mean length of a training step without `restart`, the part of it that beginning an epoch takes, which
     `starts` of the steps do; it uses up `batches` batches. `fetch` has a row (CPU time, wall time) for each recorded
-    fetch. `own` is what the training process does with a batch, wall time, and `own_cpu` its CPU time there, in all
-    threads; `handing` the CPU time to get a batch that is ready, as the rest of receiving waits for a worker whose
-    Python is busy with its next batch; `feed` the CPU time of serialising one, None if there was no worker. `waited` is
-    the wall time of a fetch in which its worker could run but had no core, None if nobody watched.
-    `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if nobody
-    watched. `unseen` says that a device may have worked while the training process waited for a batch.
+    fetch: CPU time of all threads of its process, as far as it is not longer than the fetch. `alone` is the CPU time
+    of the thread that makes the batch, `further` that of threads beside it and the one that serialises. `own` is what
+    the training process does with a batch, wall time, and `own_cpu` its CPU time there, in all threads; `handing` the
+    CPU time to get a batch that is ready, as the rest of receiving waits for a worker whose Python is busy with its
+    next batch; `feed` the CPU time of serialising one, None if there was no worker. `waited` is the wall time of a
+    fetch in which its worker could run but had no core, None if nobody watched. `cores` are those of the rank; `job`
+    and `foreign` the cores that it and other programs used, None if nobody watched. `unseen` says that a device may
+    have worked while the training process waited for a batch.
     """
 
     rank: int
@@ -71,6 +64,8 @@ class Pipeline:
     foreign: float | None
     unseen: bool
     calls: tuple[Call, ...]
+    alone: float = 0.0
+    further: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +86,8 @@ def pipeline(run: Run, rank: int) -> Pipeline:
     steps, loader = _steps(run, rank), _loader(run, rank)
     workers = loader["num_workers"] or 0
     spans = _spans(run, rank, steps)
-    fetch = _fetches(spans)
+    timed, further = _fetches(spans), _further(spans)
+    fetch = _of_all_threads(timed, further)
     if workers == 0 and steps.wait > 0:
         fetch *= steps.wait / steps.batches / fetch[:, 1].mean()  # no other process: the wait is the fetch
     sent = spans.filter(pl.col("stage") == "serialize")
@@ -102,7 +98,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
     if not cores:
         raise MissingData("number of cores", how=_RUN_ON_LINUX)
     job, foreign, waited = (_watched(run, steps, what, ranks) for what in ("job CPU", "other CPU", "helper core wait"))
-    making = float(fetch[:, 0].mean()) + (feed or 0.0)
+    making = float((fetch if not further else timed)[:, 0].mean()) + further + (feed or 0.0)
     own = (steps.duration - steps.restart - steps.wait * (1.0 if exposed is None else exposed)) / steps.batches
     threads = _threads(run, rank)
     used = None if job is None else max(0.0, job * steps.duration / steps.batches - making)
@@ -126,13 +122,19 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         job=job,
         foreign=foreign,
         unseen=exposed is None,
-        calls=_calls(run, rank, fetch, _told_of_samples(spans)),
+        calls=calls(run, rank, fetch),
+        alone=float(timed[:, 0].mean()),
+        further=further,
     )
 
 
 def fetches(run: Run, rank: int) -> npt.NDArray[np.float64]:
-    """CPU and wall time (ns) of each fetch that was recorded in steady steps. Raises MissingData as `pipeline`."""
-    return _fetches(_spans(run, rank, _steps(run, rank)))
+    """CPU time (`Pipeline.fetch`) and wall time (ns) of each fetch that was recorded in steady steps.
+
+    Raises MissingData as `pipeline`.
+    """
+    spans = _spans(run, rank, _steps(run, rank))
+    return _of_all_threads(_fetches(spans), _further(spans))
 
 
 def _steps(run: Run, rank: int) -> _Steps:
@@ -163,7 +165,7 @@ def _loader(run: Run, rank: int) -> dict[str, int | bool | None]:
     return next(loaders.iter_rows(named=True))
 
 
-_WALL = pl.col("end") - pl.col("start")
+_WALL, _PROCESS = pl.col("end") - pl.col("start"), pl.col("process_cpu")
 
 
 def _spans(run: Run, rank: int, steps: _Steps) -> pl.DataFrame:
@@ -189,6 +191,24 @@ def _fetches(spans: pl.DataFrame) -> npt.NDArray[np.float64]:
     times = rows.select(cpu=pl.min_horizontal(pl.col("cpu").fill_null(_WALL), _WALL), wall=_WALL).to_numpy()
     repeated: npt.NDArray[np.float64] = np.repeat(times, rows["weight"].to_numpy(), axis=0).astype(np.float64)
     return repeated
+
+
+def _further(spans: pl.DataFrame) -> float:
+    """CPU time in a fetch of threads of a worker beside the one that makes the batch and the one that serialises; 0
+    where it is little, or nobody counted it."""
+    own = spans.filter(pl.col("worker").is_not_null())
+    process = _mean(own.filter((pl.col("stage") == "collate") & pl.col("process_cpu").is_not_null()), _PROCESS)
+    thread = _mean(own.filter((pl.col("stage") == "fetch") & pl.col("cpu").is_not_null()), pl.col("cpu"))
+    if process is None or thread is None:
+        return 0.0
+    further = process - thread - (_mean(own.filter(pl.col("stage") == "serialize"), pl.col("cpu").fill_null(0)) or 0.0)
+    return further if further >= NOTICED * thread else 0.0
+
+
+def _of_all_threads(timed: npt.NDArray[np.float64], further: float) -> npt.NDArray[np.float64]:
+    """With the CPU time of further threads, as far as a fetch is not shorter: the model has one thread for it."""
+    cpu, wall = timed.T
+    return np.stack([np.minimum(cpu + further, wall), wall], axis=1)
 
 
 def _mean(spans: pl.DataFrame, value: pl.Expr) -> float | None:
@@ -229,39 +249,6 @@ def _watched(run: Run, steps: _Steps, what: str, ranks: int) -> float | None:
     whole = samples.filter(pl.col("time") >= steps.start + SAMPLED)
     within = whole if whole.height else samples.filter(pl.col("time") >= steps.start)
     return _float(within["value"].mean()) / ranks if within.height else None
-
-
-def _told_of_samples(spans: pl.DataFrame) -> float:
-    """The part of the fetches, by weight, for which recorded samples stand: these are recorded more rarely."""
-    fetches = _float(spans.filter(pl.col("stage") == "fetch")["weight"].sum())
-    samples = spans.filter(pl.col("stage") == "sample").group_by("pid", "iterator", "epoch", "batch")
-    told = _float(samples.agg(pl.col("weight").max())["weight"].sum())
-    return min(1.0, told / fetches) if told and fetches else 1.0
-
-
-def _calls(run: Run, rank: int, fetch: npt.NDArray[np.float64], told: float) -> tuple[Call, ...]:
-    """Calls inside the fetches, those of one name together. `told` as of _told_of_samples."""
-    try:
-        table = loader_transforms(run)
-    except MissingData:
-        return ()
-    cpu, wall = fetch.mean(axis=0)
-    other = max(wall - cpu, 1.0)
-    own = table.filter(of_training(run, rank))
-    calls = []
-    for (stage, name), rows in own.group_by("stage", "name", maintain_order=True):
-        sums = {column: float(rows[column].sum()) for column in ("wall", "cpu", "own", "share")}
-        running = min(1.0, sums["cpu"] / sums["wall"]) if sums["cpu"] and sums["wall"] else cpu / max(wall, 1.0)
-        mine = sums["share"] * wall / (1.0 if stage == "collate" else told)
-        calls.append(
-            Call(
-                stage=str(stage),
-                name=str(name or stage),
-                cpu=min(1.0, mine * running / max(cpu, 1.0)),
-                other=min(1.0, mine * (1 - running) / other),
-            )
-        )
-    return tuple(calls)
 
 
 def _float(value: object) -> float:

@@ -23,6 +23,7 @@ from stepscope.predict.loader_model import Change, LoaderModel, Prediction, fit,
 from stepscope.predict.pipeline import Pipeline, pipeline
 
 __all__ = [
+    "COMPUTING",
     "MAX_IDLE",
     "MIN_BUSY",
     "NEARLY",

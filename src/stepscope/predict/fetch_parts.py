@@ -1,0 +1,66 @@
+"""What a fetch is made of: the parts that its calls have in it.
+
+Samples are recorded in fewer batches than fetches are, and batches are not all alike: times of calls in a few of
+them are no times of the mean batch. So the parts are those that calls have of the recorded samples, and these, with
+the collating that is recorded in every batch, are the whole of a fetch: what torch's own fetcher does goes with the
+samples.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.analyses._worker_calls import of_training
+from stepscope.analyses.loader_transforms import loader_transforms
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+
+__all__ = ["Call", "calls"]
+
+_COLLATE = "collate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A data set, transform, decoder, reader or collate function: its own parts of CPU and other time of a fetch."""
+
+    stage: str
+    name: str
+    cpu: float
+    other: float
+
+
+def calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, ...]:
+    """Calls inside the fetches, rows (CPU time, wall time, ns), those of one name together; none where no sample was
+    recorded. Parts of CPU time add up to 1 where samples were, and so do those of other time where there is some."""
+    try:
+        table = loader_transforms(run).filter(of_training(run, rank))
+    except MissingData:
+        return ()
+    sums = table.group_by("stage", "name", maintain_order=True).agg(pl.col("wall", "cpu", "own", "share").sum())
+    cpu, wall = (float(mean) for mean in fetch.mean(axis=0))
+    usual = cpu / max(wall, 1.0)
+    on = pl.when((pl.col("cpu") > 0) & (pl.col("wall") > 0)).then((pl.col("cpu") / pl.col("wall")).clip(0, 1))
+    running = sums.with_columns(running=on.otherwise(usual))
+    working = _parts(running, pl.col("running"), wall / max(cpu, 1.0))
+    idle = _parts(running, 1 - pl.col("running"), wall / max(wall - cpu, 1.0))
+    return tuple(
+        Call(stage=row["stage"], name=row["name"] or row["stage"], cpu=on_core, other=off_core)
+        for row, on_core, off_core in zip(running.iter_rows(named=True), working, idle, strict=True)
+    )
+
+
+def _parts(running: pl.DataFrame, part: pl.Expr, scale: float) -> list[float]:
+    """The part of each row in that time of a fetch; `scale` is the whole fetch over that time."""
+    rows = running.select(
+        time=pl.col("own") * part, share=pl.col("share") * part, collates=pl.col("stage") == _COLLATE
+    )  # fmt: skip
+    samples = float(rows.filter(~pl.col("collates"))["time"].sum())
+    collating = [min(1.0, scale * share) if collates else 0.0 for _, share, collates in rows.iter_rows()]
+    left = max(0.0, 1 - sum(collating))
+    return [
+        own if collates else (left * time / samples if samples > 0 else 0.0)
+        for own, (time, _, collates) in zip(collating, rows.iter_rows(), strict=True)
+    ]
