@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -12,7 +13,9 @@ from stepscope.core.finding import Advice, Finding, Gain, Place, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth, build
 from stepscope.diagnose import RULES, _with_rules, diagnose
+from stepscope.predict.pipeline import pipeline
 from stepscope.predict.waiting_input import waiting_input
+from stepscope.predict.worker_pace import without_slow_worker
 
 Parts = tuple[tuple[str, str, float, float], ...]
 SPECIFIC = {name for name, rule in RULES.load().items() if rule.explains == "input-bound"}
@@ -46,8 +49,9 @@ ONE: Parts = (("transform", "data.Blur", 115, 115), ("collate", "torch.c", 5, 5)
 
 def test_all_of_them_explain_the_general_rule() -> None:
     assert {
-        "few-workers", "heavy-serialization", "late-crop", "repeated-opening", "restarted-workers", "shared-lock",
-        "slow-collate", "slow-transform", "slow-worker", "uneven-batches", "waiting-reads",
+        "few-workers", "heavy-serialization", "late-crop", "python-tokenizing", "repeated-opening",
+        "restarted-workers", "shared-lock", "slow-collate", "slow-transform", "slow-worker",
+        "threaded-workers", "uneven-batches", "waiting-reads",
     } == SPECIFIC  # fmt: skip
 
 
@@ -99,14 +103,49 @@ def test_a_transform_that_fills_the_cores_is_named_with_its_line() -> None:
     assert values(finding)["mean share of the CPU time of making a batch"] == pytest.approx(35 / 40)
 
 
-def test_who_makes_tokens_is_told_to_do_it_once() -> None:
-    def codes(name: str) -> str:
-        parts: Parts = (("transform", name, 35, 35), ("collate", "torch.c", 2, 2))
-        run = Synth().loading(length=20, own=10, workers=2, cores=2, parts=parts, used=2).run()
-        return " ".join(advice.code for advice in one("slow-transform", run).advice)
+def tokenizing(name: str, stage: str = "transform", *, cpu: float = 35) -> Run:
+    parts: Parts = ((stage, name, 35, cpu), ("sample", "data.Texts", 2, 2))
+    return Synth().loading(length=20, own=10, workers=2, cores=2, parts=parts, used=2, waited=0.0).run()
 
-    assert "tokenizer(texts" in codes("data.Tokenize")
-    assert "tokenizer(texts" not in codes("data.Blur")
+
+@pytest.mark.parametrize(
+    ("name", "stage", "rule"),
+    [
+        ("data.Tokenize", "transform", "python-tokenizing"),
+        ("data.WordPieces", "transform", "python-tokenizing"),
+        ("data.collate_tokens", "collate", "python-tokenizing"),
+        ("data.encode", "transform", "python-tokenizing"),
+        ("data.decode", "transform", "slow-transform"),
+        ("data.Blur", "transform", "slow-transform"),
+        ("transformers.BertTokenizerFast", "transform", "slow-transform"),
+        ("data.collate", "collate", "slow-collate"),
+    ],
+)
+def test_who_makes_tokens_in_python_is_told_to_do_it_once(name: str, stage: str, rule: str) -> None:
+    assert rules_of(tokenizing(name, stage)) == [rule]
+
+
+def test_a_tokenizer_that_waits_is_no_python() -> None:
+    assert not list(RULES.get("python-tokenizing").check(tokenizing("data.Tokenize", cpu=20)))
+
+
+def tokens_by_lines(**columns: pl.Expr) -> Run:
+    run = build(RULES.get("python-tokenizing").example, fixed=False)
+    return Run({**run.tables, "worker_stacks": run.optional("worker_stacks").with_columns(**columns)}, run.path)
+
+
+def test_lines_tell_what_part_of_a_data_set_makes_tokens() -> None:
+    found = one("python-tokenizing", tokens_by_lines())
+    assert found.where[0].symbol == "tokenize"
+    assert values(found)["mean share of it that makes tokens"] == pytest.approx(37 / 40, rel=0.1)
+    half = pl.when(pl.col("line") < 14).then(pl.col("function")).otherwise(pl.lit("__getitem__"))
+    fewer = values(one("python-tokenizing", tokens_by_lines(function=half)))
+    assert fewer["mean share of it that makes tokens"] == pytest.approx(
+        0.5 * 39 / 40
+    )  # lines tell nothing of serialising
+    fast = pl.lit("transformers/tokenization_utils_fast.py:500 _batch_encode_plus")
+    for columns in ({"function": pl.lit("__getitem__")}, {"leaf": fast}):
+        assert rules_of(tokens_by_lines(**columns)) == ["slow-transform"]
 
 
 def copying(name: str) -> Run:
@@ -217,6 +256,25 @@ def test_a_worker_is_slow_only_if_its_times_are_apart_from_those_of_the_others()
         assert not list(RULES.get("slow-worker").check(workers_of(*times, jitter=jitter)))
 
 
+@pytest.mark.parametrize(("own", "mended"), [(5, 5), (12, 12), (2, 20 / 4)])
+def test_a_slow_worker_costs_what_is_above_training_and_the_pace_of_the_others(own: float, mended: float) -> None:
+    """60 ms of one of four workers make steps of 15; without it 20 ms of four make steps of 5, where training can."""
+    synth = Synth().add("meta", source="run.json", key="cores", value='{"effective": 32}')
+    synth.add("loaders", loader=0, train=True, num_workers=4, prefetch_factor=2)
+    for step in range(64):
+        lasts = 60 if step % 4 == 1 else 20
+        synth.step(step, 15 * step, 15 * step + 15, data_wait=15 - own, forward=own / 2, backward=own / 2)
+        synth.fetch(step, step % 4, 15 * step, (("sample", "data.Parts", lasts, lasts / 10),))
+        synth.add("system", time=15 * step * MS, rank=None, what="job CPU", value=1.0, unit="cores")
+    measured = pipeline(synth.run(), 0)
+    paces = {worker: np.array([[6, 60] if worker == 1 else [2, 20]]) * float(MS) for worker in range(4)}
+    found = without_slow_worker(measured, paces, 1)
+    assert found.step_ns == pytest.approx(mended * MS, rel=0.08)  # a step that has not waited is shorter
+    assert found.low_ns < found.step_ns < found.high_ns
+    with pytest.raises(MissingData, match="other programs had the cores"):
+        without_slow_worker(replace(measured, foreign=20.0), paces, 1)
+
+
 def test_who_gives_each_sample_once_is_not_blamed() -> None:
     for shards, workers in ((True, 4), (None, 4), (False, 1)):
         synth = Synth().add("loaders", loader=0, train=True, num_workers=workers, shards=shards)
@@ -266,6 +324,24 @@ def test_further_threads_of_workers_are_told_but_not_that_which_serialises() -> 
     label = "mean CPU time of further threads of a worker per batch"
     assert told(400)[label] == 180 * MS
     assert label not in told(220)
+
+
+def test_threads_of_libraries_are_told_where_the_cores_are_full() -> None:
+    run = build(RULES.get("threaded-workers").example, fixed=False)
+    found = values(one("threaded-workers", run))
+    assert found["mean CPU time of the thread that makes a batch"] == 6 * MS
+    assert found["mean CPU time of further threads of a worker per batch"] == 45 * MS
+    assert found["threads of a worker"] == 9
+
+    def others(**columns: pl.Expr) -> list[str]:
+        return [rule for rule in rules_of(slow_run("threaded-workers", **columns)) if rule == "threaded-workers"]
+
+    assert others() == ["threaded-workers"]
+    assert others(count=pl.lit(None)) == ["threaded-workers"], "nobody counted them"
+    assert not others(process_cpu=pl.lit(None)), "nobody measured them"
+    assert not others(process_cpu=pl.when(pl.col("stage") == "collate").then(9 * MS)), "3 ms is a half, less 1 to send"
+    cores = run.optional("meta").with_columns(value=pl.lit('{"effective": 32}'))
+    assert not list(RULES.get("threaded-workers").check(Run({**run.tables, "meta": cores}, run.path)))
 
 
 def epochs(*, start: float, fetch: float, persistent: bool = False) -> Run:

@@ -13,7 +13,10 @@ from stepscope.analyses._lock_waits import waits_for_locks
 from stepscope.collect.launch import launch
 from stepscope.core.run import Run
 from stepscope.diagnose import RULES
+from stepscope.predict.fetch_parts import calls
+from stepscope.predict.pipeline import _further, fetches
 from stepscope.rules.late_crop import _beginnings, _left, _precedes
+from stepscope.rules.python_tokenizing import NAMED
 from stepscope.rules.slow_worker import _fetches, _slowest
 from stepscope.store import open_run
 
@@ -62,6 +65,24 @@ def test_the_worker_that_is_slower(tmp_path: Path) -> None:
     assert slow is not None
     assert slow.worker == 0
     assert slow.wall - slow.cpu > slow.others_wall - slow.others_cpu
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_threads_of_a_library_in_the_workers(tmp_path: Path, fixed: bool) -> None:
+    run = recorded(tmp_path / "run", "input_threaded_workers", *(["--fixed"] if fixed else []), steps=16)
+    spans = run.optional("loader_spans").filter(pl.col("stage") == "serialize")
+    threads = spans.drop_nulls("count")
+    assert threads.height == 2, "each worker counts them once"
+    assert (threads["count"] >= 8).all() is not fixed
+    assert (_further(run.optional("loader_spans")) > 0) is not fixed
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_tokens_that_are_made_again_in_each_sample(tmp_path: Path, fixed: bool) -> None:
+    run = recorded(tmp_path / "run", "input_python_tokenizing", *(["--fixed"] if fixed else []), steps=8)
+    named = [call for call in calls(run, 0, fetches(run, 0)) if NAMED.search(call.name)]
+    assert [call.name for call in named] == ([] if fixed else ["__main__.WordPieces"])
+    assert fixed or named[0].cpu > 0.3
 
 
 @pytest.mark.parametrize("fixed", [False, True])

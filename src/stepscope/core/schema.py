@@ -218,7 +218,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("core_wait", pl.Int64, "ns", "of a fetch: time that it waited for a core; null: not read"),
         Column("process_cpu", pl.Int64, "ns", "of a collate: CPU time of its process in its fetch; null: not read"),
         Column("read_file", pl.Int64, None, "of a read: a number that stands for the file; null: no file with a name"),
-        Column("count", pl.Int64, "count", "samples in it; of a sending: bytes"),
+        Column(
+            "count", pl.Int64, "count", "samples; of a sending: bytes; of the first serialising: threads of the process"
+        ),
         Column("weight", pl.Int64, "count", "spans that this one stands for, itself included"),
         Column("failed", pl.Boolean, None, "true: it raised an exception, or the data set ended in it"),
     ),

@@ -9,7 +9,7 @@ How much dearer work gets when more cores are busy, and how much longer a step t
 one run: replicas take both from a wide range. A trial (`headroom`) measures the second.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isclose
 
@@ -36,7 +36,18 @@ from stepscope.predict.loader_cases import (
 from stepscope.predict.loader_simulation import Case, simulate
 from stepscope.predict.pipeline import Pipeline
 
-__all__ = ["Change", "Contention", "LoaderModel", "Prediction", "fit", "names", "predict", "saving"]
+__all__ = [
+    "Change",
+    "Contention",
+    "LoaderModel",
+    "Prediction",
+    "evened",
+    "fit",
+    "names",
+    "predict",
+    "saving",
+    "unfitted",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,6 +72,9 @@ UNKNOWN = Contention(value=0.04, low=0.0, high=0.15)
 """From one to two busy cores, CPU times grew by 0 to 5 % in one example, by 0 to 3 % in another beside programs that
 compute or copy memory, paused and resumed in turn, and by 12 % in a third; two threads of one core can cost more."""
 
+OTHER_BATCHES = Change(faster=(("fetch", 1.0),))
+"""Other batches, however they become so: what the simulation may get wrong counts as with any change."""
+
 ROUNDS, DAMPED = 16, 0.5  # of fitting: steps and waits depend on each other, and whole corrections would swing
 SETTLED = 0.01  # relative error that is near enough
 _MENDED, SAME = ("off", "crowding", "step"), 0.001  # what fitting changes; relative change that changes nothing
@@ -84,16 +98,9 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
     """
     if (pipeline.foreign or 0.0) > TOO_NOISY * pipeline.cores:
         raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
-    pipeline = pipeline if headroom is None else _with_trial(pipeline, headroom)
-    waits = float((pipeline.fetch[:, 1] - pipeline.fetch[:, 0]).mean())
-    off = 1.0 if pipeline.waited is None else max(0.0, 1 - pipeline.waited / max(waits, 1.0))
-    waking = WAKING if headroom is None else headroom.waking
-    model = LoaderModel(
-        pipeline=pipeline, contention=contention, waking=waking, off=off, crowding=1.0, step=pipeline.own, waited=1.0,
-        miss=0.0, tried=headroom is not None,
-    )  # fmt: skip
+    model = unfitted(pipeline, contention, headroom)
     if not pipeline.workers:
-        return replace(model, step=pipeline.own / (1 + waking.value))
+        return replace(model, step=pipeline.own / (1 + model.waking.value))
     fitted = _nearest(model)
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
@@ -101,6 +108,23 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
             f"{fitted.miss:+.0%})", how="record more steps, with --loader all, on a machine without other work"
         )  # fmt: skip
     return fitted
+
+
+def unfitted(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom | None = None) -> LoaderModel:
+    """The model as measured, before any fitting: its steps as long as those that were recorded."""
+    pipeline = pipeline if headroom is None else _with_trial(pipeline, headroom)
+    waits = float((pipeline.fetch[:, 1] - pipeline.fetch[:, 0]).mean())
+    return LoaderModel(
+        pipeline=pipeline,
+        contention=contention,
+        waking=WAKING if headroom is None else headroom.waking,
+        off=1.0 if pipeline.waited is None else max(0.0, 1 - pipeline.waited / max(waits, 1.0)),
+        crowding=1.0,
+        step=pipeline.own,
+        waited=1.0,
+        miss=0.0,
+        tried=headroom is not None,
+    )
 
 
 def _with_trial(pipeline: Pipeline, headroom: Headroom) -> Pipeline:
@@ -167,6 +191,23 @@ def predict(model: LoaderModel, changes: Sequence[Change]) -> tuple[Prediction, 
     """The mean step with each of the changes. Raises MissingData for a name that was not recorded."""
     draws = [draw_replica(model, replica) for replica in range(REPLICAS)]
     cases = [[case_of(model, change, draw) for draw in draws] for change in (Change(), *changes)]
+    return _compared(model, changes, cases)
+
+
+def evened(model: LoaderModel, mended: Callable[[int, bool], Floats]) -> Prediction:
+    """The mean step where workers that differ get alike: `mended` gives the batches of a replica (CPU time, wall time),
+    batch b being one of worker b modulo their number, as they are and, with True, as they would be."""
+    draws = [draw_replica(model, replica) for replica in range(REPLICAS)]
+    cases = [
+        [case_of(model, Change(), replace(draw, batches=mended(replica, then))) for replica, draw in enumerate(draws)]
+        for then in (False, True)
+    ]
+    (found,) = _compared(model, (OTHER_BATCHES,), cases)
+    return found
+
+
+def _compared(model: LoaderModel, changes: Sequence[Change], cases: Sequence[Sequence[Case]]) -> tuple[Prediction, ...]:
+    """The mean step with each change; `cases` has a row without a change and one for each of them."""
     times = times_of([case for row in cases for case in row]).reshape(len(cases), REPLICAS)
     ratios = times[1:] / times[0] * _errors(model, times[0], cases)[:, None]
     return tuple(

@@ -11,8 +11,7 @@ and only less work makes them shorter.
 
 ## What to do
 Replace that part by a cheaper one, do its work on whole batches, on the device, or once before training. What is left
-out for a picture that is cropped afterwards is saved altogether: crop first. A part that is named after tokens gets the
-advice to tokenise once, whole lists of texts at a time.
+out for a picture that is cropped afterwards is saved altogether: crop first.
 
 ## How the gain is predicted
 The loader is simulated with this part twice and ten times as fast: from the least that is worth the trouble to what a
@@ -24,7 +23,6 @@ CPU time that a part spends on behalf of another is charged to it: a picture is 
 for, and only known decoders are told apart. Code inside `__getitem__` that is no transform is the data set's own.
 """
 
-import re
 from collections.abc import Iterator
 
 from stepscope.core.finding import Advice, Finding, Rule
@@ -36,7 +34,6 @@ from stepscope.predict.waiting_input import faster, gain, heaviest, part_evidenc
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.4  # of the CPU time of making a batch: the part of decoding from which it counts as the reason
-TEXT = re.compile(r"(?i)token|wordpiece|sentencepiece|bpe")  # in the name of a part: it makes numbers of text
 FASTER = (2.0, 10.0)  # a factor worth the trouble, and what a replacement by compiled code reached
 
 
@@ -50,19 +47,12 @@ def check(run: Run) -> Iterator[Finding]:
         cause="data-reading",
         evidence=part_evidence(found, part),
         gain=gain(found, faster((part.name,), FASTER), "this part 2 to 10 times as fast"),
-        advice=(*(_TOKENS if TEXT.search(part.name) else ()), *_ADVICE[part.stage]),
+        advice=_ADVICE[part.stage],
         ranks=found.ranks,
         where=(part.place,) if part.place else (),
     )
 
 
-_TOKENS = (
-    Advice(
-        text="Tokenise once before training, lists of texts at a time, with a tokenizer in compiled code",
-        code='tokens = tokenizer(texts, truncation=True)["input_ids"]  # a fast tokenizer, a list of texts\n'
-        "# in workers TOKENIZERS_PARALLELISM=false in the environment: the workers have the cores already",
-    ),
-)
 _TITLES = {
     "transform": "One transform takes most of the time of making batches",
     "decode": "Decoding takes most of the time of making batches",

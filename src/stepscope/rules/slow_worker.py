@@ -1,25 +1,26 @@
 """One worker of the loader is far slower than the others, and training waits for it.
 
 ## What it finds
-Training waits for batches for more than 5 % of its steps; one worker takes half as long again as the others, or more,
-for a batch, its quicker batches taking longer than the slower ones of the others; and the steps come at its pace: the
-time of its batches divided by the workers.
+Training waits for batches for more than 5 % of its steps; one worker takes half as long again as the others, or
+more, for a batch, its quicker batches taking longer than the slower ones of the others; and the steps come at its
+pace: the time of its batches divided by the workers.
 
 ## Why it costs time
 Batches are handed over in order and each worker makes every n-th of them, so all go at the pace of the slowest: the
 others may be no more than `prefetch_factor` batches ahead.
 
 ## What to do
-The evidence says what the slow worker does with its time. If it computes longer, its share of the samples is more work:
-share them out anew, in smaller pieces. If it waits for files, its part lies on a slower disk or server. If it waits for
-a core, it is bound to one that others use (`taskset`, `psutil.cpu_affinity`, a NUMA binding). Where the order of
-batches does not matter, `in_order=False` (torch 2.6 and later) takes what is ready.
+The evidence says what the slow worker does with its time. If it computes longer, its share of the samples is more
+work: share them out anew, in smaller pieces. If it waits for files, its part lies on a slower disk or server. If it
+waits for a core, it is bound to one that others use (`taskset`, `psutil.cpu_affinity`, a NUMA binding). Where the
+order of batches does not matter, `in_order=False` (torch 2.6 and later) takes what is ready.
 
 ## How the gain is predicted
-With this worker as fast as the mean of the others, a step takes as long as a batch divided by the workers, as the CPU
-time of a batch divided by the cores, or as the training process needs, whichever is longest. High end: the measured
-step less that. Low end: with `in_order=False` the fast workers make more of the batches while the slow one stays as
-slow, and a step takes 12 % longer than that: the most that this formula was found to be wrong by.
+The loader is simulated with each worker at its own recorded pace, and with batches like those of the others in
+place of those of the slow one: then training, the cores or all workers together are the limit. Steps that have
+waited take longer than others, so training gets faster, too. The range includes the known errors of the simulation
+and what other programs had of the cores. With `in_order=False` the slow worker stays as slow and makes fewer of the
+batches, which never saves more; the low end is no higher than what it saves.
 
 ## When it is wrong
 A data set that gives each worker different samples may be uneven for that epoch alone. With few recorded batches for
@@ -29,6 +30,8 @@ each worker chance can make one of them look slow.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._input_waits import MIN_SHARE, input_waits, longest_waits
@@ -41,6 +44,7 @@ from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.predict.loader_advice import UNORDERED
 from stepscope.predict.pipeline import Pipeline, pipeline
+from stepscope.predict.worker_pace import without_slow_worker
 
 __all__ = ["RULE"]
 
@@ -72,20 +76,24 @@ def check(run: Run) -> Iterator[Finding]:
     measured = pipeline(run, rank)
     if measured.workers < MIN_WORKERS:
         return
-    slow = _slowest(_fetches(run, rank), measured.workers)
+    fetches = _fetches(run, rank)
+    slow = _slowest(fetches, measured.workers)
     if slow is None or measured.batches * slow.wall / measured.workers < PACE * measured.step:
         return
-    low, high = _gain(measured, slow)
-    if low <= MIN_SHARE * measured.step:
+    even = without_slow_worker(measured, _paces(fetches), slow.worker)
+    least, low, high = (
+        max(0.0, measured.step + measured.restart - step) for step in (even.step_ns, even.high_ns, even.low_ns)
+    )
+    if least <= MIN_SHARE * measured.step or low <= 0:
         return
     yield Finding(
         title="One worker is far slower than the others",
         cause="data-reading",
         evidence=_evidence(measured, slow),
         gain=Gain(
-            low_ns=int(low),
+            low_ns=int(min(low, _unordered(measured, slow))),
             high_ns=int(high),
-            basis="this worker as fast as the others, or its batches taken when they are ready",
+            basis=f"this worker as fast as the others, or its batches taken when they are ready ({even.basis})",
             confidence="structural",
         ),
         advice=_advice(slow),
@@ -103,7 +111,8 @@ def _fetches(run: Run, rank: int) -> pl.DataFrame:
     later = spans.filter(pl.col("start") > pl.col("start").min().over("pid"))
     kept = later if _fewest(later) >= MIN_BATCHES and _workers(later) == _workers(spans) else spans
     wall = pl.col("end") - pl.col("start")
-    return kept.select("worker", wall=wall, cpu=pl.min_horizontal(pl.col("cpu").fill_null(wall), wall)).sort("worker")
+    rows = kept.sort("worker", "start")
+    return rows.select("worker", wall=wall, cpu=pl.min_horizontal(pl.col("cpu").fill_null(wall), wall))
 
 
 def _fewest(fetches: pl.DataFrame) -> int:
@@ -130,14 +139,20 @@ def _slowest(fetches: pl.DataFrame, workers: int) -> _Slow | None:
     return _Slow(worker=worker, wall=wall, cpu=cpu, others_wall=usual[0], others_cpu=usual[1])
 
 
-def _gain(measured: Pipeline, slow: _Slow) -> tuple[float, float]:
-    """What any order, and what a worker like the others, saves of a step."""
+def _paces(fetches: pl.DataFrame) -> dict[int, npt.NDArray[np.float64]]:
+    """CPU and wall time of the batches of each worker."""
+    return {
+        int(worker): rows.select("cpu", "wall").to_numpy().astype(np.float64)
+        for (worker,), rows in fetches.group_by("worker", maintain_order=True)
+    }
+
+
+def _unordered(measured: Pipeline, slow: _Slow) -> float:
+    """What batches that are taken when they are ready save of a step, at least."""
     computing = slow.others_cpu + (measured.feed or 0.0) + (measured.own_cpu or 0.0)
     least = max(measured.own + measured.handing, computing / measured.cores)
-    rate = (measured.workers - 1) / slow.others_wall
-    even = max(least, 1 / (rate + 1 / slow.others_wall)) * measured.batches
-    unordered = max(least, 1 / (rate + 1 / slow.wall)) * measured.batches
-    return max(0.0, measured.step - (1 + ERROR) * unordered), max(0.0, measured.step - even)
+    rate = (measured.workers - 1) / slow.others_wall + 1 / slow.wall
+    return max(0.0, measured.step - (1 + ERROR) * max(least, 1 / rate) * measured.batches)
 
 
 def _evidence(measured: Pipeline, slow: _Slow) -> tuple[Evidence, ...]:

@@ -1,4 +1,4 @@
-"""What the system's scheduler tells of a thread: when its process began, how long it has waited for a core.
+"""What the system's scheduler tells: when a process began, how many threads it has, how long one has waited for a core.
 
 Linux only: elsewhere nothing is told.
 """
@@ -9,7 +9,7 @@ import os
 import time
 from _thread import get_ident
 
-__all__ = ["CoreWaits", "process_began"]
+__all__ = ["CoreWaits", "process_began", "process_threads"]
 
 _STARTED = 19  # field of /proc/PID/stat after the name, which ends with the last bracket: ticks since boot
 
@@ -54,4 +54,12 @@ def process_began() -> int:
         lived = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
         return time.monotonic_ns() - lived
     except (OSError, AttributeError, ValueError, IndexError):
+        return 0
+
+
+def process_threads() -> int:
+    """Threads of this process, 0 where the system does not tell."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
         return 0

@@ -12,7 +12,7 @@ import time
 
 from .fetching import FETCH_CODE, count_fetches, without_our_frames
 from .lane import Lane, cpu_ns
-from .scheduler import process_began
+from .scheduler import process_began, process_threads
 from .spans import END, INDEX_WAIT, PUT, SEND, SERIALIZE, SET_UP, START
 from .subjects import tensors
 
@@ -186,8 +186,9 @@ class Feeder:
         weight = lane.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
         if not weight:
             return self._pickler.dumps(item, protocol)
+        threads = 0
         if not self._told:
-            self._told = True
+            self._told, threads = True, process_threads()
             lane.spans.tell({"kind": "batch", "tensors": tensors(item[1])})
         start, cpu = _now(), cpu_ns()
         try:
@@ -197,7 +198,8 @@ class Feeder:
             if lane.weights:  # looked at last: another batch may have been announced meanwhile
                 self.expect()
         end = _now()
-        lane.spans.write(SERIALIZE, start, end - start, cpu_ns() - cpu, item[0], 0, lane.epoch, weight)
+        used = cpu_ns() - cpu
+        lane.spans.write(SERIALIZE, start, end - start, used, item[0], 0, lane.epoch, weight, count=threads)
         self._send_next(item[0], weight, end)
         return data
 
