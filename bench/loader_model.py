@@ -62,6 +62,7 @@ MENDED = {
     "input_restarted_workers": Mended(change=Change(persistent=True)),
     "input_repeated_opening": Mended(change=Change(faster=(("read", inf),))),
     "input_uneven_samples": Mended(change=Change(prefetch=8)),
+    "input_python_tokenizing": Mended(change=Change(faster=(("WordPieces", inf),))),
 }
 
 
@@ -167,7 +168,8 @@ def tell_fix(name: str, paths: tuple[list[Path], list[Path]]) -> None:
     slow, fixed = ([opened(path) for path in side] for side in paths)
     mended, found = MENDED[name], []
     for before, after in zip(slow, fixed, strict=True):
-        change = replace(mended.change, faster=factors(mended, before.run, after.run), workers=None)
+        faster = (*mended.change.faster, *factors(mended, before.run, after.run))
+        change = replace(mended.change, faster=faster, workers=None)
         own = before.run.table("loaders", how="")["num_workers"][0]
         workers = own if mended.change.workers is None else mended.change.workers
         found.append([rows.get(workers) for rows in predicted(before, change, [workers])])
