@@ -62,7 +62,7 @@ MENDED = {
     "input_restarted_workers": Mended(change=Change(persistent=True)),
     "input_repeated_opening": Mended(change=Change(faster=(("read", inf),))),
     "input_uneven_samples": Mended(change=Change(prefetch=8)),
-    "input_python_tokenizing": Mended(change=Change(faster=(("WordPieces", inf),))),
+    "input_python_tokenizing": Mended(change=Change(faster=(("WordPieces", inf),)), calls=("Texts",)),
 }
 
 

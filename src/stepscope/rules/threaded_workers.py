@@ -17,9 +17,11 @@ them are another way to use the cores; not both.
 
 ## How the gain is predicted
 The loader is simulated with less CPU time for a batch: of what the further threads take, from a third to nothing
-stays. How much of it is work that the one thread then does itself is not known from one run; a tenth to a third was
-measured on two cores. Threads that spin at the end of each call make the one that waits for them spin, too: then
-more is saved than this says. The range includes the known errors of the simulation.
+stays. How much of it is work that the one thread then does itself is not known from one run; up to a third was
+measured on two cores, where steps of 17 and 18 ms became 11. Threads of a team that is no larger than the cores spin
+while they wait for each other, and so does the thread that makes the batch: then up to all of making a batch may go.
+With two threads in each of two workers on two cores steps of 490 ms became 12. The range includes the known errors of
+the simulation.
 
 ## When it is wrong
 Threads that are no part of making a batch, such as those of a client that fetches ahead, count as well. Where the
@@ -28,6 +30,7 @@ cores are not full, more threads make a batch sooner, and nothing is said. Witho
 """
 
 from collections.abc import Iterator
+from math import inf
 
 import polars as pl
 
@@ -56,8 +59,13 @@ THREADED = 0.5  # of the CPU time of the thread that makes a batch: with less, o
 FULL = 0.85  # of the cores in use: with less, further threads have cores that nobody else wants
 STAYS = (0.33, 0.0)
 """Of the CPU time of further threads, what one thread then does itself: with 4 and 8 threads in each of 2 workers on 2
-cores it was a third and a tenth to a fifth. With 2 threads, which spin while they wait for each other, it was less than
-nothing: the one thread took less itself."""
+cores it was from less than a tenth to a third."""
+
+ALL = Change(faster=(("fetch", inf),), persistent=True)
+"""Threads of a team that is no larger than the cores spin while they wait for each other, and so does the one that
+makes the batch: what of its time is work is not known. With 2 threads in each of 2 workers on 2 cores: a fiftieth."""
+
+BESIDE = 2  # threads of a worker that belong to no team: the feeder, and stepscope's own that looks at lines
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -68,16 +76,16 @@ def check(run: Run) -> Iterator[Finding]:
     used = (measured.job or 0.0) + (measured.foreign or 0.0)
     if measured.further < max(THREADED * measured.alone, 1.0) or used < FULL * measured.cores:
         return
-    changes = tuple(_with_one_thread(measured, part) for part in STAYS)
+    threads = _threads(run, measured.rank)
+    spins = threads is not None and threads - BESIDE <= measured.cores
+    changes = (_with_one_thread(measured, STAYS[0]), ALL if spins else _with_one_thread(measured, STAYS[1]))
     if not pays(found, predict(found.model, changes)[1]):
         return
     yield Finding(
         title="Libraries in the workers compute with threads of their own",
         cause="configuration",
-        evidence=_evidence(run, found),
-        gain=gain(
-            found, changes, "one thread in each worker, assumed to do from a third to none of what the others did"
-        ),
+        evidence=_evidence(found, threads),
+        gain=gain(found, changes, _BASIS[spins]),
         advice=_ADVICE,
         ranks=found.ranks,
         where=found.data_set,
@@ -91,35 +99,36 @@ def _with_one_thread(measured: Pipeline, stays: float) -> Change:
     return Change(faster=(("fetch", taken / max(left, 1.0)),), persistent=True)
 
 
-def _evidence(run: Run, found: WaitingInput) -> tuple[Evidence, ...]:
+def _evidence(found: WaitingInput, threads: int | None) -> tuple[Evidence, ...]:
     measured, source = found.model.pipeline, "loader_spans"
-    waited = () if measured.waited is None else (
-        Evidence(label="mean wait of a worker for a core per batch", value=measured.waited, unit="ns",
-                 source="core_waits"),
-    )  # fmt: skip
-    return (
+    rows = [
         *waiting_evidence(found),
         making(found),
         Evidence(label="mean CPU time of the thread that makes a batch", value=measured.alone, unit="ns",
-                 source="loader_stages"),
+                 source=source),
         Evidence(label="mean CPU time of further threads of a worker per batch", value=measured.further, unit="ns",
                  source=source),
-        *waited,
-        *_threads(run, measured.rank),
-        cores_for(found),
-        *cores_used(found),
-    )  # fmt: skip
+    ]  # fmt: skip
+    if measured.waited is not None:
+        label = "mean wait of a worker for a core per batch"
+        rows.append(Evidence(label=label, value=measured.waited, unit="ns", source="system"))
+    if threads is not None:
+        rows.append(Evidence(label="threads of a worker", value=threads, unit="count", source=source))
+    return (*rows, cores_for(found), *cores_used(found))
 
 
-def _threads(run: Run, rank: int) -> tuple[Evidence, ...]:
-    """The most threads of a worker when it handed over its first batch; nothing where nobody counted them."""
+def _threads(run: Run, rank: int) -> int | None:
+    """The most threads of a worker when it handed over its first batch; None where nobody counted them."""
     spans = run.table("loader_spans", how=RECORD_LOADING).filter(of_training(run, rank))
     most = spans.filter(pl.col("stage") == "serialize")["count"].max()
-    if not isinstance(most, int):
-        return ()
-    return (Evidence(label="threads of a worker", value=most, unit="count", source="loader_spans"),)
+    return most if isinstance(most, int) else None
 
 
+_BASIS = {
+    False: "one thread in each worker, assumed to do from a third to none of what the others did",
+    True: "one thread in each worker; threads may spin while they wait, so from two thirds of what further ones take "
+    "to all of making a batch",
+}
 _ADVICE = (
     Advice(
         text="Give each worker one thread",
