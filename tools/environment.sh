@@ -14,7 +14,11 @@ find_python() {
 
 # What is installed follows from these files alone; an edit of any brings the environment up to date.
 wanted_state() {
-    cat pyproject.toml constraints.txt src/stepscope/native/*.?pp src/stepscope/collect/native/*.[ch] | cksum
+    {
+        cat pyproject.toml constraints.txt setup.py tools/build_page.py
+        cat src/stepscope/native/*.?pp src/stepscope/collect/native/*.[ch]
+        find web-app -name node_modules -prune -o -type f -print | LC_ALL=C sort | xargs cat
+    } | cksum
 }
 
 installed() {

@@ -71,10 +71,12 @@ def step_times(run: Run) -> StepTimes | None:
 
 def _part(name: str, section: Section, run: Run) -> Part:
     try:
-        return Part(name=name, title=section.title, blocks=tuple(section.build(run)))
+        return Part(name=name, title=section.title, group=section.group, blocks=tuple(section.build(run)))
     except MissingData as lack:
         is_xla = "xla" in run.optional("processes", "framework")["framework"]
-        return Part(name=name, title=section.title, missing=lack.what, how=_OF_XLA if is_xla else lack.how)
+        return Part(
+            name=name, title=section.title, group=section.group, missing=lack.what, how=_OF_XLA if is_xla else lack.how
+        )
 
 
 def _facts(run: Run) -> RunFacts:

@@ -1,6 +1,7 @@
 """A comparison as blocks: the verdict, two bars of one scale and what explains the change first; then the details."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from stepscope.compare.call_trees import STEP
 from stepscope.compare.changes import Change, Changes
@@ -64,7 +65,8 @@ def page_of(comparison: Comparison) -> Page:
         Part(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
     ]
     subject = f"{comparison.a.path} and {comparison.b.path}"
-    return Page(name="stepscope comparison", subject=subject, parts=tuple(part for part in parts if part.blocks))
+    shown = tuple(replace(part, group="comparison") for part in parts if part.blocks)
+    return Page(name="stepscope comparison", subject=subject, parts=shown)
 
 
 def _summary(comparison: Comparison) -> Iterable[Block]:

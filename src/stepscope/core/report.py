@@ -8,10 +8,30 @@ from stepscope.core.finding import Finding
 from stepscope.core.run import Run
 from stepscope.core.schema import Unit
 
-__all__ = ["Bar", "Bars", "Block", "Bound", "FindingBlock", "Section", "Table", "Text", "Value", "Verdict"]
+__all__ = [
+    "Bar",
+    "Bars",
+    "Block",
+    "Bound",
+    "FindingBlock",
+    "Group",
+    "Heatmap",
+    "Line",
+    "Lines",
+    "Section",
+    "Table",
+    "Text",
+    "Value",
+    "Verdict",
+]
 
 Bound = Literal["input", "host", "device", "communication", "memory", "balanced", "unknown"]
 Cell = str | float | int | None
+Group = Literal[
+    "overview", "input", "operators", "kernels", "modules", "memory", "distributed", "idle", "timeline", "comparison",
+    "quality",
+]  # fmt: skip
+"""Headings under which the page lists sections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +83,16 @@ class Table:
     """Rows of cells; `columns` are (heading, unit), unit None for names.
 
     `order` is the positions of all columns, most useful first, of a table whose last ones may be left out where room is
-    short; empty: all are shown.
+    short; empty: all are shown. `meanings` says of each column what it means, `source` names the analysis whose table
+    has all the rows; both may be empty.
     """
 
     title: str
     columns: tuple[tuple[str, Unit | None], ...]
     rows: tuple[tuple[Cell, ...], ...]
     order: tuple[int, ...] = ()
+    meanings: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +117,47 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """One curve: points (x, y) in order of x; y is None where nothing was recorded."""
+
+    label: str
+    points: tuple[tuple[float, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Curves over one axis, all in `unit`; with `stacked` they are parts of a whole and drawn on top of each other.
+
+    `x` names the axis, such as step, in `x_unit` (None: plain numbers). `limits` are levels to compare with, such as
+    the capacity of a memory.
+    """
+
+    title: str
+    x: str
+    x_unit: Unit | None
+    unit: Unit
+    lines: tuple[Line, ...]
+    stacked: bool = False
+    limits: tuple[Bar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heatmap:
+    """A value for each row and column, None where nothing was recorded: `values[row][column]`, all in `unit`.
+
+    `x` names the columns, whose numbers are `xs`; `y` names the rows, whose numbers are `ys`.
+    """
+
+    title: str
+    x: str
+    y: str
+    unit: Unit
+    xs: tuple[int, ...]
+    ys: tuple[int, ...]
+    values: tuple[tuple[float | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FindingBlock:
     """A finding and the name of the rule that made it."""
 
@@ -101,13 +165,17 @@ class FindingBlock:
     finding: Finding
 
 
-Block = Text | Verdict | Table | Bars | FindingBlock
+Block = Text | Verdict | Table | Bars | Lines | Heatmap | FindingBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a report. `order` sorts the sections; `build` may raise MissingData."""
+    """A part of a report. `order` sorts the sections; `build` may raise MissingData.
+
+    `group` is the heading of the page's navigation under which it stands.
+    """
 
     title: str
     order: int
+    group: Group = "overview"
     build: Callable[[Run], list[Block]]

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stepscope.core.report import Block, FindingBlock, Verdict
+from stepscope.core.report import Block, FindingBlock, Group, Verdict
 
 __all__ = ["Device", "Page", "Part", "Report", "RunFacts", "Skipped", "StepTimes", "Unchecked"]
 
@@ -63,6 +63,7 @@ class Part:
 
     name: str
     title: str
+    group: Group = "overview"
     blocks: tuple[Block, ...] = ()
     missing: str = ""
     how: str = ""

@@ -1,4 +1,4 @@
-"""A report, or the table of an analysis, as JSON: the contract for other programs (report.schema.json).
+"""A report, or the table of an analysis, as JSON (report.schema.json): for other programs, and for the page.
 
 Times are integers in nanoseconds, shares are ratios from 0 to 1, and what is unknown is null, never NaN.
 """
@@ -12,12 +12,12 @@ from typing import assert_never
 import polars as pl
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Heatmap, Lines, Table, Text, Verdict
 from stepscope.core.schema import Column
-from stepscope.render.document import Part, Report
+from stepscope.render.document import Page, Part, Report
 from stepscope.render.format import sentence, text
 
-__all__ = ["SCHEMA", "VERSION", "dumps", "frame_document", "report_document"]
+__all__ = ["SCHEMA", "VERSION", "dumps", "finite", "frame_document", "page_document", "report_document"]
 
 SCHEMA = "stepscope-report"
 """Value of the key `schema`."""
@@ -41,6 +41,17 @@ def report_document(report: Report) -> dict[str, object]:
     }
 
 
+def page_document(page: Page) -> dict[str, object]:
+    """A document that is no report, for the page: no contract, other programs have a better one of each."""
+    return {
+        "schema": "stepscope-page",
+        "version": VERSION,
+        "name": page.name,
+        "subject": page.subject,
+        "sections": [_section(part) for part in page.parts],
+    }
+
+
 def frame_document(analysis: str, columns: Iterable[Column], frame: pl.DataFrame) -> dict[str, object]:
     """A table as {analysis, columns: [{name, type, unit}], rows: [{…}]}; types are those of Polars."""
     described = [
@@ -51,17 +62,18 @@ def frame_document(analysis: str, columns: Iterable[Column], frame: pl.DataFrame
 
 def dumps(document: object) -> str:
     """JSON text of a document, ASCII only, so that no name can disturb a terminal; NaN and infinity become null."""
-    return json.dumps(_finite(document), indent=2, allow_nan=False) + "\n"
+    return json.dumps(finite(document), indent=2, allow_nan=False) + "\n"
 
 
-def _finite(value: object) -> object:
+def finite(value: object) -> object:
+    """A document with null for what JSON has no number for, and text for what it has no kind for."""
     match value:
         case float():
             return value if math.isfinite(value) else None
         case dict():
-            return {key: _finite(item) for key, item in value.items()}
+            return {key: finite(item) for key, item in value.items()}
         case list() | tuple():
-            return [_finite(item) for item in value]
+            return [finite(item) for item in value]
         case None | bool() | int() | str():
             return value
         case _:
@@ -88,7 +100,7 @@ def _finding(block: FindingBlock) -> dict[str, object]:
         "ranks": finding.ranks,
         "gain": asdict(finding.gain) if finding.gain else None,
         "evidence": [asdict(evidence) for evidence in finding.evidence],
-        "where": [{"file": place.file, "line": place.line, "symbol": place.symbol} for place in finding.where],
+        "where": [asdict(place) for place in finding.where],
         "advice": [asdict(advice) for advice in finding.advice],
     }
 
@@ -98,6 +110,7 @@ def _section(part: Part) -> dict[str, object]:
     return {
         "name": part.name,
         "title": part.title,
+        "group": part.group,
         "missing": missing,
         "blocks": [_block(block) for block in part.blocks],
     }
@@ -109,13 +122,30 @@ def _block(block: Block) -> dict[str, object]:
             return {"kind": "text", "text": text(block), "values": [asdict(value) for value in block.values]}
         case Verdict():
             return {"kind": "verdict", **_verdict(block)}
-        case Table(title, columns, rows):
-            named = [{"name": name, "unit": unit} for name, unit in columns]
-            return {"kind": "table", "title": title, "columns": named, "rows": rows}
+        case Table():
+            return _table(block)
         case Bars():
             parts = [asdict(part) for part in block.parts]
-            return {"kind": "bars", "title": block.title, "unit": block.unit, "parts": parts}
+            return {"kind": "bars", "title": block.title, "unit": block.unit, "parts": parts, "whole": block.whole}
+        case Lines():
+            return {"kind": "lines", **asdict(block)}
+        case Heatmap():
+            return {"kind": "heatmap", **asdict(block)}
         case FindingBlock():
             return {"kind": "finding", **_finding(block)}
         case _:
             assert_never(block)
+
+
+def _table(table: Table) -> dict[str, object]:
+    meanings = table.meanings or ("",) * len(table.columns)
+    columns = [
+        {
+            "name": name,
+            "unit": unit,
+            "meaning": meaning,
+            "decimal": any(isinstance(row[at], float) for row in table.rows),
+        }
+        for at, ((name, unit), meaning) in enumerate(zip(table.columns, meanings, strict=True))
+    ]
+    return {"kind": "table", "title": table.title, "columns": columns, "rows": table.rows, "source": table.source}

@@ -5,8 +5,9 @@ import re
 from typing import assert_never
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Heatmap, Lines, Table, Text, Verdict
 from stepscope.render.bars import shares
+from stepscope.render.charts import heatmap_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
 
@@ -70,6 +71,10 @@ def _block(block: Block, report: Report | Page) -> list[str]:
             return _bars(block)
         case Table():
             return [*([f"**{escape(plain(block.title))}**", ""] if block.title else []), *_table(block)]
+        case Lines():
+            return _block(lines_table(block), report)
+        case Heatmap():
+            return _block(heatmap_table(block), report)
         case FindingBlock():
             return _finding(block.rule, block.finding, report)
         case _:

@@ -16,8 +16,9 @@ from rich.rule import Rule
 from rich.text import Text as Line
 
 from stepscope.core.finding import Finding, Place
-from stepscope.core.report import Bars, Block, FindingBlock, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Heatmap, Lines, Table, Text, Verdict
 from stepscope.render.bars import cells, looks, shares
+from stepscope.render.charts import heatmap_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.format import (
     QUANTITY,
@@ -138,6 +139,10 @@ def _print_block(console: Console, block: Block, report: Report | Page) -> None:
             if block.title:
                 console.print(Line(plain(block.title), style="bold"))
             print_table(console, block)
+        case Lines():
+            _print_block(console, lines_table(block), report)
+        case Heatmap():
+            _print_block(console, heatmap_table(block), report)
         case FindingBlock():
             print_finding(console, block, report.mean_step, report.ranks)
         case _:

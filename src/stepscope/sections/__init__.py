@@ -32,9 +32,12 @@ def excerpt(
     `stepscope show` calls the analysis.
     """
     units = {column.name: column.unit for column in analysis.columns}
+    meaning = {column.name: column.meaning for column in analysis.columns}
     shown = {column: heading for column, heading in headings.items() if column != "rank" or _several(frame["rank"])}
     columns = tuple((heading, units.get(column)) for column, heading in shown.items())
-    blocks: list[Block] = [Table(title, columns, tuple(frame.select(list(shown)).head(limit).iter_rows()))]
+    rows = tuple(frame.select(list(shown)).head(limit).iter_rows())
+    meanings = tuple(meaning.get(column, "") for column in shown)
+    blocks: list[Block] = [Table(title, columns, rows, meanings=meanings, source=name)]
     if frame.height > limit:
         blocks.append(Text(f"{{}} more: `stepscope show {name} PATH`", (Value(frame.height - limit, "count"),)))
     return blocks

@@ -131,4 +131,4 @@ def _windows(run: Run) -> list[Block]:
     return [ranked("Traced windows", columns, tuple(table.head(RANKS_SHOWN).iter_rows()))]
 
 
-SECTION = Section(title="Clocks and costs", order=110, build=build)
+SECTION = Section(title="Clocks and costs", order=110, group="quality", build=build)

@@ -31,4 +31,4 @@ def build(run: Run) -> list[Block]:
     return [_MEANING, *shares, *top]
 
 
-SECTION = Section(title="Critical path", order=78, build=build)
+SECTION = Section(title="Critical path", order=78, group="idle", build=build)

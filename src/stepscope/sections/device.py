@@ -75,4 +75,4 @@ def _load(run: Run) -> list[Block]:
     return blocks
 
 
-SECTION = Section(title="Devices and host load", order=70, build=build)
+SECTION = Section(title="Devices and host load", order=70, group="kernels", build=build)

@@ -110,4 +110,4 @@ def _unmatched(table: pl.DataFrame) -> list[Block]:
     ]
 
 
-SECTION = Section(title="Communication between ranks", order=75, build=build)
+SECTION = Section(title="Communication between ranks", order=75, group="distributed", build=build)

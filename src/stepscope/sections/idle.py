@@ -77,4 +77,4 @@ def _told(rows: pl.DataFrame, headings: dict[str, str], limit: int, lone: bool) 
     return {column: heading for column, heading in headings.items() if column not in silent}
 
 
-SECTION = Section(title="Idle device time", order=75, build=build)
+SECTION = Section(title="Idle device time", order=75, group="idle", build=build)

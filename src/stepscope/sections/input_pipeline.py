@@ -139,4 +139,4 @@ def _optional(analysis: Analysis, run: Run) -> pl.DataFrame | None:
         return None
 
 
-SECTION = Section(title="Input pipeline", order=45, build=build)
+SECTION = Section(title="Input pipeline", order=45, group="input", build=build)

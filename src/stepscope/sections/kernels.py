@@ -21,4 +21,4 @@ def build(run: Run) -> list[Block]:
     return excerpt("", kernels, table, _HEADINGS, limit=_SHOWN, name="kernels")
 
 
-SECTION = Section(title="Kernels", order=90, build=build)
+SECTION = Section(title="Kernels", order=90, group="kernels", build=build)

@@ -22,4 +22,4 @@ def build(run: Run) -> list[Block]:
     return excerpt("", lines, table, _HEADINGS, limit=_SHOWN, name="lines")
 
 
-SECTION = Section(title="Lines of your code", order=100, build=build)
+SECTION = Section(title="Lines of your code", order=100, group="input", build=build)

@@ -57,4 +57,4 @@ def _by_category(rows: pl.DataFrame) -> Table:
     return Table(title, columns, tuple(sums.iter_rows()))
 
 
-SECTION = Section(title="Memory", order=95, build=build)
+SECTION = Section(title="Memory", order=95, group="memory", build=build)

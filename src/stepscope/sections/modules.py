@@ -51,4 +51,4 @@ def _table(branches: pl.DataFrame, shown: pl.DataFrame, measure: str) -> Table:
     return Table("", columns, tuple(rows.select("module", "calls", *passes).iter_rows()))
 
 
-SECTION = Section(title="Modules", order=85, build=build)
+SECTION = Section(title="Modules", order=85, group="modules", build=build)

@@ -27,4 +27,4 @@ def build(run: Run) -> list[Block]:
     return excerpt("", operators, table, headings, limit=_SHOWN, name="operators")
 
 
-SECTION = Section(title="Operators", order=80, build=build)
+SECTION = Section(title="Operators", order=80, group="operators", build=build)

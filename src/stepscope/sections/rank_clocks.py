@@ -59,4 +59,4 @@ def _warnings(table: pl.DataFrame) -> list[Block]:
     return blocks
 
 
-SECTION = Section(title="Clocks of the ranks", order=112, build=build)
+SECTION = Section(title="Clocks of the ranks", order=112, group="quality", build=build)

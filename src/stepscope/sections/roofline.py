@@ -43,4 +43,4 @@ def _utilisation(run: Run) -> list[Block]:
     ]
 
 
-SECTION = Section(title="Roofline", order=92, build=build)
+SECTION = Section(title="Roofline", order=92, group="kernels", build=build)

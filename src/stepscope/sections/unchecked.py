@@ -25,4 +25,4 @@ def _named(rules: list[str], missing: str) -> str:
     return "all about accelerators" if missing == DEVICE_WORK else ", ".join(rules)
 
 
-SECTION = Section(title="Not checked", order=30, build=build)
+SECTION = Section(title="Not checked", order=30, group="quality", build=build)

@@ -1,0 +1,45 @@
+"""`stepscope view`: the report as a page, with every table behind it, served on this machine."""
+
+from typing import Any
+
+import click
+
+from stepscope.cli._opening import Opening, open_for, opening
+
+__all__ = ["COMMAND"]
+
+_EXAMPLES = """\b
+Examples:
+  stepscope view stepscope-runs/train-20260401-120000
+  stepscope view trace.json.gz --no-browser --port 8000
+  stepscope view "traces/*.json.gz" --workers 8
+  ssh -L 8000:localhost:8000 machine stepscope view RUN --no-browser --port 8000
+"""
+
+
+@click.command("view", epilog=_EXAMPLES, short_help="Open a recorded run as a page in the browser.")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+@click.option("--no-browser", is_flag=True, help="Print the address only.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port [default: a free one].")
+@opening
+def COMMAND(paths: tuple[str, ...], no_browser: bool, host: str, port: int, **words: Any) -> None:
+    """Serve PATH as a page: a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
+
+    The page is that of `report --format html`, and every table is in it whole. Only this machine can reach it; with
+    another --host the address holds a token, and who does not know it gets nothing.
+    """
+    from stepscope.cli._assemble import assemble
+    from stepscope.render.html import app_file
+    from stepscope.render.json import report_document
+    from stepscope.web import Opened
+    from stepscope.web.serving import listening, serve
+
+    app_file("app.js")  # before the work, if it is missing
+    socket = listening(host, port)
+    run = open_for(assemble, paths, Opening(**words))
+    document = report_document(assemble(run))
+    serve(
+        Opened(run=lambda: run, document=lambda: document), socket, host,
+        browser=not no_browser, say=lambda address: click.echo(f"{address}  (Ctrl-C ends it)"),
+    )  # fmt: skip

@@ -1,0 +1,30 @@
+"""The server behind `stepscope view`: the app, the report as JSON, and every table.
+
+Each module here that assigns ROUTES adds what the server answers; there is no list to edit.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepscope.core.run import Run
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+__all__ = ["Opened", "Routes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What is served: `run` gives the run as it is now, `document` the JSON of its report."""
+
+    run: Callable[[], Run]
+    document: Callable[[], Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routes:
+    """What a module answers, for what was opened. Its functions may run in several threads at once."""
+
+    make: "Callable[[Opened], list[BaseRoute]]"

@@ -1,0 +1,63 @@
+// Values of rows and columns as shades, such as step times of ranks over steps.
+
+import type { App, Cleanup } from "../app";
+import type { HeatmapBlock, TableBlock } from "../document/types";
+import { axis, drawChart, tooltip, type Option } from "../charts/chart";
+import { element } from "../dom/element";
+import { plain, quantity } from "../format/format";
+import { colour } from "./colours";
+import { drawTable } from "./table";
+
+const ROW = 18; // px of a row where there are few
+const TALLEST = 520;
+
+export function drawHeatmap(host: HTMLElement, block: HeatmapBlock, app: App): Cleanup {
+  const height = Math.min(Math.max(block.ys.length * ROW + 90, 150), TALLEST);
+  const box = element("div", { class: "chart", role: "img", "aria-label": plain(block.title) });
+  box.style.height = `${height}px`;
+  const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
+  });
+  host.append(element("figure", {}, element("figcaption", {}, plain(block.title)), box, details));
+  return drawChart(box, () => option(block));
+}
+
+function option(block: HeatmapBlock): Option {
+  const values = block.values.flat().filter((value): value is number => value !== null);
+  const [least, most] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+  return {
+    grid: { left: 8, right: 16, top: 8, bottom: 58, containLabel: true },
+    tooltip: tooltip({
+      formatter: (point: { value: [number, number, number] }) => {
+        const [x, y, value] = point.value;
+        return `${block.y} ${block.ys[y]}, ${block.x} ${block.xs[x]}\n${quantity(value, block.unit)}`;
+      },
+    }),
+    xAxis: axis({ type: "category", data: block.xs.map(String), splitLine: { show: false }, name: block.x, nameLocation: "middle", nameGap: 24 }),
+    yAxis: axis({ type: "category", data: block.ys.map(String), inverse: true, splitLine: { show: false }, name: "" }),
+    visualMap: {
+      min: least,
+      max: most,
+      calculable: false,
+      orient: "horizontal",
+      left: "center",
+      bottom: 0,
+      itemWidth: 10,
+      itemHeight: 120,
+      textStyle: { color: colour("--quiet") },
+      text: [quantity(most, block.unit), quantity(least, block.unit)],
+      inRange: { color: [colour("--heat0"), colour("--heat1"), colour("--heat2")] },
+    },
+    series: [{ type: "heatmap", data: block.values.flatMap((row, y) => row.map((value, x) => [x, y, value])).filter((point) => point[2] !== null) }],
+  };
+}
+
+function asTable(block: HeatmapBlock): TableBlock {
+  return {
+    kind: "table",
+    title: "",
+    columns: [{ name: block.y, unit: null }, ...block.xs.map((x) => ({ name: `${block.x} ${x}`, unit: block.unit }))],
+    rows: block.ys.map((y, at) => [y, ...(block.values[at] ?? [])]),
+  };
+}

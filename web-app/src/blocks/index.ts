@@ -1,0 +1,37 @@
+// One renderer for each kind of block.
+
+import type { App, Cleanup } from "../app";
+import type { Block } from "../document/types";
+import { drawBars } from "./bars";
+import { drawFinding } from "./finding";
+import { drawHeatmap } from "./heatmap";
+import { drawLines } from "./lines";
+import { drawTable } from "./table";
+import { drawText } from "./text";
+import { drawVerdict } from "./verdict";
+
+/** Draw a block at the end of `host`. `key` tells tables of a page apart, in the address. */
+export function drawBlock(host: HTMLElement, block: Block, app: App, key: string): Cleanup | void {
+  switch (block.kind) {
+    case "text":
+      return drawText(host, block);
+    case "verdict":
+      return drawVerdict(host, block);
+    case "table":
+      return drawTable(host, block, app, key);
+    case "bars":
+      return drawBars(host, block);
+    case "finding":
+      return drawFinding(host, block, app);
+    case "lines":
+      return drawLines(host, block, app);
+    case "heatmap":
+      return drawHeatmap(host, block, app);
+  }
+}
+
+/** Draw several blocks, and return what takes them away again. */
+export function drawBlocks(host: HTMLElement, blocks: readonly Block[], app: App, key: string): Cleanup {
+  const cleanups = blocks.map((block, index) => drawBlock(host, block, app, `${key}.${index}`));
+  return () => cleanups.forEach((cleanup) => cleanup?.());
+}

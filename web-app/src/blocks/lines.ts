@@ -1,0 +1,111 @@
+// Curves over steps or time, with a table of the same for those who would rather read.
+
+import type { App, Cleanup } from "../app";
+import type { LinesBlock, TableBlock } from "../document/types";
+import { axis, drawChart, tooltip, type Option } from "../charts/chart";
+import { element } from "../dom/element";
+import { plain, quantity } from "../format/format";
+import { colour, looks } from "./colours";
+import { drawTable } from "./table";
+
+const FEW = 160; // bars that are wide enough to be seen apart
+
+export function drawLines(host: HTMLElement, block: LinesBlock, app: App): Cleanup {
+  const box = element("div", { class: "chart", role: "img", "aria-label": spoken(block) });
+  const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
+  });
+  host.append(element("figure", {}, element("figcaption", {}, plain(block.title)), box, details));
+  return drawChart(box, () => option(block));
+}
+
+function option(block: LinesBlock): Option {
+  const colours = looks(block.lines.map((line) => line.label)).map((at) => colour(`--p${at}`));
+  const most = Math.max(...block.lines.map((line) => line.points.length));
+  const bars = block.stacked && most <= FEW;
+  return {
+    color: colours,
+    grid: { left: 8, right: 16, top: 34, bottom: 26, containLabel: true },
+    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: colour("--ink") }, data: block.lines.map((line) => plain(line.label)) },
+    tooltip: tooltip({ trigger: "axis", formatter: (points: Point[]) => told(block, points) }),
+    xAxis: axis({
+      type: bars ? "category" : "value",
+      name: "",
+      min: bars ? undefined : "dataMin",
+      max: bars ? undefined : "dataMax",
+      splitLine: { show: false },
+      axisLabel: { formatter: (x: number | string) => quantity(Number(x), block.x_unit) },
+    }),
+    yAxis: axis({ type: "value", axisLabel: { formatter: (y: number) => quantity(y, block.unit) }, max: top(block) }),
+    dataZoom: [{ type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true }],
+    series: block.lines.map((line, at) => series(block, line, bars, at === 0)),
+  };
+}
+
+function series(block: LinesBlock, line: LinesBlock["lines"][number], bars: boolean, first: boolean): Option {
+  return {
+    name: plain(line.label),
+    type: bars ? "bar" : "line",
+    stack: block.stacked ? "all" : undefined,
+    barCategoryGap: "12%",
+    areaStyle: block.stacked && !bars ? { opacity: 0.85 } : undefined,
+    lineStyle: { width: block.stacked ? 0 : 1.5 },
+    symbol: "none",
+    step: block.stacked ? undefined : "end",
+    large: false,
+    data: bars ? line.points.map(([x, y]) => [String(x), y]) : line.points,
+    markLine: first ? limits(block) : undefined,
+  };
+}
+
+function limits(block: LinesBlock): Option | undefined {
+  if (!block.limits.length) return undefined;
+  return {
+    silent: true,
+    symbol: "none",
+    lineStyle: { color: colour("--warn"), type: "dashed" },
+    label: { position: "insideStartTop", color: colour("--ink"), formatter: (mark: { name: string }) => mark.name },
+    data: block.limits.map((limit) => ({ yAxis: limit.value, name: `${plain(limit.label)} ${quantity(limit.value, block.unit)}` })),
+  };
+}
+
+/** Limits are to be seen, though the curves stay far below them. */
+function top(block: LinesBlock): ((range: { max: number }) => number) | undefined {
+  if (!block.limits.length) return undefined;
+  return ({ max }) => Math.max(max, ...block.limits.map((limit) => limit.value)) * 1.04;
+}
+
+interface Point {
+  seriesName: string;
+  value: [number | string, number | null];
+}
+
+function told(block: LinesBlock, points: Point[]): string {
+  const [first] = points;
+  if (!first) return "";
+  const lines = points.map((point) => `${point.seriesName}  ${quantity(point.value[1], block.unit)}`);
+  const sum = points.reduce((all, point) => all + (point.value[1] ?? 0), 0);
+  const total = block.stacked ? [`=  ${quantity(sum, block.unit)}`] : [];
+  return [`${block.x} ${quantity(Number(first.value[0]), block.x_unit)}`, ...lines, ...total].join("\n");
+}
+
+function spoken(block: LinesBlock): string {
+  const parts = block.lines.map((line) => {
+    const values = line.points.flatMap(([, y]) => (y === null ? [] : [y]));
+    const most = values.reduce((one, other) => Math.max(one, other), 0);
+    return `${plain(line.label)}: ≤ ${quantity(most, block.unit)}`;
+  });
+  return `${plain(block.title)}. ${parts.join("; ")}`;
+}
+
+function asTable(block: LinesBlock): TableBlock {
+  const xs = [...new Set(block.lines.flatMap((line) => line.points.map(([x]) => x)))].sort((one, other) => one - other);
+  const columns = block.lines.map((line) => new Map(line.points));
+  return {
+    kind: "table",
+    title: "",
+    columns: [{ name: block.x, unit: block.x_unit }, ...block.lines.map((line) => ({ name: line.label, unit: block.unit, decimal: true }))],
+    rows: xs.map((x) => [x, ...columns.map((column) => column.get(x) ?? null)]),
+  };
+}

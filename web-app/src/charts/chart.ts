@@ -1,0 +1,70 @@
+// ECharts with the parts that the page uses, in the colours of the style sheet.
+
+import { BarChart, CustomChart, HeatmapChart, LineChart } from "echarts/charts";
+import {
+  DataZoomComponent,
+  GridComponent,
+  LegendComponent,
+  MarkLineComponent,
+  TooltipComponent,
+  VisualMapComponent,
+} from "echarts/components";
+import * as echarts from "echarts/core";
+import { CanvasRenderer } from "echarts/renderers";
+import type { Cleanup } from "../app";
+import { colour } from "../blocks/colours";
+
+echarts.use([
+  BarChart,
+  CanvasRenderer,
+  CustomChart,
+  DataZoomComponent,
+  GridComponent,
+  HeatmapChart,
+  LegendComponent,
+  LineChart,
+  MarkLineComponent,
+  TooltipComponent,
+  VisualMapComponent,
+]);
+
+export type Option = Record<string, unknown>;
+
+/** Draw a chart into `host`, and again in other colours when the theme changes; `option` is asked each time. */
+export function drawChart(host: HTMLElement, option: () => Option): Cleanup {
+  const chart = echarts.init(host, null, { renderer: "canvas" });
+  const draw = () => chart.setOption({ animation: false, textStyle: { color: colour("--ink") }, ...option() } as echarts.EChartsCoreOption, true);
+  draw();
+  const sizes = new ResizeObserver(() => chart.resize());
+  sizes.observe(host);
+  window.addEventListener("stepscope-theme", draw);
+  return () => {
+    sizes.disconnect();
+    window.removeEventListener("stepscope-theme", draw);
+    chart.dispose();
+  };
+}
+
+/** An axis in quiet colours. */
+export function axis(more: Option): Option {
+  return {
+    axisLine: { lineStyle: { color: colour("--line") } },
+    axisTick: { show: false },
+    axisLabel: { color: colour("--quiet"), ...(more["axisLabel"] as Option | undefined) },
+    splitLine: { lineStyle: { color: colour("--line") } },
+    nameTextStyle: { color: colour("--quiet") },
+    ...Object.fromEntries(Object.entries(more).filter(([name]) => name !== "axisLabel")),
+  };
+}
+
+/** A tooltip that is painted, not made of elements: names in it can never become markup. */
+export function tooltip(more: Option): Option {
+  return {
+    renderMode: "richText",
+    confine: true,
+    backgroundColor: colour("--card"),
+    borderColor: colour("--line"),
+    textStyle: { color: colour("--ink"), fontSize: 12 },
+    ...more,
+  };
+}

@@ -1,0 +1,141 @@
+// The JSON documents that the page is drawn from: src/stepscope/render/report.schema.json says what each key means.
+
+export type Unit = "ns" | "bytes" | "ratio" | "count" | "watts" | "GB/s" | "FLOP" | "FLOP/s";
+export type Cell = string | number | boolean | null;
+
+export interface Column {
+  name: string;
+  unit: Unit | null;
+  /** What the numbers mean; empty where nothing is known. */
+  meaning?: string;
+  /** Numbers that need not be whole; without it they are. */
+  decimal?: boolean;
+}
+
+export interface TextBlock {
+  kind: "text";
+  text: string;
+}
+
+export interface VerdictBlock {
+  kind: "verdict";
+  bound: string;
+  share: number | null;
+  sentence: string;
+  steps: number | null;
+}
+
+export interface TableBlock {
+  kind: "table";
+  title: string;
+  columns: Column[];
+  rows: Cell[][];
+  /** The analysis that has all the rows, or nothing. */
+  source?: string;
+}
+
+export interface BarsBlock {
+  kind: "bars";
+  title: string;
+  unit: Unit;
+  parts: { label: string; value: number | null }[];
+  whole: number | null;
+}
+
+export interface Place {
+  file: string;
+  line: number;
+  symbol: string;
+  text: string;
+}
+
+export interface Gain {
+  low_ns: number;
+  high_ns: number;
+  basis: string;
+  confidence: string;
+}
+
+export interface Finding {
+  rule: string;
+  title: string;
+  cause: string;
+  ranks: number[];
+  gain: Gain | null;
+  evidence: { label: string; value: number | null; unit: Unit | null; source: string }[];
+  where: Place[];
+  advice: { text: string; code: string }[];
+}
+
+export type FindingBlock = Finding & { kind: "finding" };
+
+export interface LinesBlock {
+  kind: "lines";
+  title: string;
+  x: string;
+  x_unit: Unit | null;
+  unit: Unit;
+  stacked: boolean;
+  lines: { label: string; points: [number, number | null][] }[];
+  limits: { label: string; value: number }[];
+}
+
+export interface HeatmapBlock {
+  kind: "heatmap";
+  title: string;
+  x: string;
+  y: string;
+  unit: Unit;
+  xs: number[];
+  ys: number[];
+  values: (number | null)[][];
+}
+
+export type Block =
+  | TextBlock
+  | VerdictBlock
+  | TableBlock
+  | BarsBlock
+  | FindingBlock
+  | LinesBlock
+  | HeatmapBlock;
+
+export interface Section {
+  /** Heading of the navigation under which it stands. */
+  group: string;
+  name: string;
+  title: string;
+  missing: { what: string; how: string } | null;
+  blocks: Block[];
+}
+
+export interface Report {
+  schema: "stepscope-report";
+  version: number;
+  run: {
+    path: string;
+    command: string[] | null;
+    framework: string | null;
+    ranks: number[];
+    devices: { rank: number; device: number; name: string | null }[];
+    steps: number;
+    step_ns: { median: number; mean: number; p10: number; p90: number } | null;
+  };
+  verdict: VerdictBlock;
+  findings: Finding[];
+  checked: string[];
+  unchecked: { rule: string; missing: string; how: string }[];
+  skipped: { source: string; reason: string; count: number }[];
+  sections: Section[];
+}
+
+/** A document that is no report, such as a comparison. */
+export interface Page {
+  schema: "stepscope-page";
+  version: number;
+  name: string;
+  subject: string;
+  sections: Section[];
+}
+
+export type Document = Report | Page;

@@ -1,0 +1,140 @@
+// The only place a number becomes text, with the same result as src/stepscope/render/format.py: a test compares both.
+
+import type { Cell, Gain, Place, Unit } from "../document/types";
+import { toFixed, toPrecision } from "./rounding";
+
+export const ABSENT = "–";
+const NAME_LIMIT = 160;
+
+type Scales = readonly (readonly [number, string])[];
+const TIMES: Scales = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
+const SIZES: Scales = [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]];
+const RATES: Scales = [[1, "B"], [1e3, "kB"], [1e6, "MB"], [1e9, "GB"]];
+const WORK: Scales = [[1, "FLOP"], [1e3, "kFLOP"], [1e6, "MFLOP"], [1e9, "GFLOP"], [1e12, "TFLOP"], [1e15, "PFLOP"]];
+
+/** A number and its unit, three significant digits. `decimal`: the number need not be whole. */
+export function quantity(value: number | null | undefined, unit: Unit | null, decimal = false): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return ABSENT;
+  switch (unit) {
+    case "ns":
+      return scaled(value, TIMES);
+    case "bytes":
+      return scaled(value, SIZES);
+    case "ratio":
+      return `${percent(value)} %`;
+    case "count":
+      return count(value);
+    case "watts":
+      return `${digits(value)} W`;
+    case "GB/s":
+      return `${scaled(value * 1e9, RATES)}/s`;
+    case "FLOP":
+      return scaled(value, WORK);
+    case "FLOP/s":
+      return `${scaled(value, WORK)}/s`;
+    default:
+      return decimal ? digits(value) : String(value);
+  }
+}
+
+/** One cell of a table: a quantity, yes or no, or a name. */
+export function cell(value: Cell | undefined, unit: Unit | null, decimal = false, limit = NAME_LIMIT): string {
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (value === null || value === undefined || typeof value === "number") return quantity(value, unit, decimal);
+  return plain(value, limit);
+}
+
+/** `1 step`, `1,240 steps`. */
+export function counted(number: number, noun: string, nouns = `${noun}s`): string {
+  return `${count(number)} ${number === 1 ? noun : nouns}`;
+}
+
+/** `12–20 ms` and `8–13 %` of a gain; no share without steps. */
+export function gainParts(gain: Gain, stepNs: number | null): { times: string; shares: string } {
+  const [scale, suffix] = scaleOf(gain.high_ns, TIMES);
+  const times = `${range(digits(gain.low_ns / scale), digits(gain.high_ns / scale))} ${suffix}`;
+  if (!stepNs) return { times, shares: "" };
+  const [low, high] = [Math.min(gain.low_ns / stepNs, 1), Math.min(gain.high_ns / stepNs, 1)];
+  return { times, shares: `${range(percent(low), percent(high))} %` };
+}
+
+/** `saves 12–20 ms of the mean step (8–13 %)`. */
+export function gainText(gain: Gain, stepNs: number | null): string {
+  const { times, shares } = gainParts(gain, stepNs);
+  return shares ? `saves ${times} of the mean step (${shares})` : `saves ${times} of the recorded time`;
+}
+
+/** `train.py:41 in __getitem__`. */
+export function placeText(place: Place): string {
+  const symbol = place.symbol ? ` in ${plain(place.symbol)}` : "";
+  return `${plain(place.file)}:${place.line}${symbol}`;
+}
+
+/** A name on one line: unsafe characters as visible escapes, the middle of a long one left out. */
+export function plain(name: string, limit = NAME_LIMIT): string {
+  return shorten(name, limit).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (letter) =>
+    letter === "\u200c" || letter === "\u200d" ? letter : escaped(letter),
+  );
+}
+
+/** Lines of code with tabs as four spaces, otherwise as `plain` shows names. */
+export function codeLines(code: string): string[] {
+  const trimmed = code.replace(/^[\r\n]+|[\r\n]+$/g, "");
+  return trimmed ? trimmed.split(/\r\n|\r|\n/).map((line) => plain(line.replaceAll("\t", "    "), 400)) : [];
+}
+
+function shorten(name: string, limit: number): string {
+  const letters = [...name];
+  if (letters.length <= limit) return name;
+  const tail = Math.floor((limit - 1) / 3);
+  return `${letters.slice(0, limit - 1 - tail).join("")}…${letters.slice(letters.length - tail).join("")}`;
+}
+
+function escaped(letter: string): string {
+  const code = letter.codePointAt(0) ?? 0;
+  const short = new Map([[9, "\\t"], [10, "\\n"], [13, "\\r"]]).get(code);
+  if (short) return short;
+  const [mark, width] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+  return `\\${mark}${code.toString(16).padStart(width as number, "0")}`;
+}
+
+function scaled(value: number, scales: Scales): string {
+  const [scale, suffix] = scaleOf(value, scales);
+  return `${digits(value / scale)} ${suffix}`;
+}
+
+/** The largest scale in which the value, as it will be printed, is not below 1. */
+function scaleOf(value: number, scales: Scales): readonly [number, string] {
+  const rounded = Math.abs(toPrecision(value, 3));
+  return scales.findLast(([scale]) => rounded >= scale) ?? scales[0]!;
+}
+
+/** Three significant digits, without trailing zeros or an exponent. */
+function digits(value: number): string {
+  const rounded = toPrecision(value, 3);
+  if (rounded === 0) return "0";
+  if (Math.abs(rounded) >= 100) return grouped(toFixed(rounded, 0));
+  if (Math.abs(rounded) < 1e-3) return rounded.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
+  return toFixed(rounded, 5).replace(/0+$/, "").replace(/\.$/, "");
+}
+
+/** Whole per cent from 10 up, one decimal below, `<0.1` for what is nearly nothing. */
+function percent(ratio: number): string {
+  const value = ratio * 100;
+  if (value > 0 && value < 0.05) return "<0.1";
+  const rounded = Math.abs(value) < 9.95 ? toFixed(value, 1) : grouped(toFixed(value, 0));
+  return rounded.replace(/\.0$/, "");
+}
+
+function count(value: number): string {
+  return Math.abs(value) >= 1000 ? grouped(toFixed(value, 0)) : digits(value);
+}
+
+function range(low: string, high: string): string {
+  if (low === high) return high;
+  return low === "0" ? `up to ${high}` : `${low}–${high}`;
+}
+
+function grouped(whole: string): string {
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",");
+}

@@ -1,0 +1,63 @@
+// The start: data from the file itself or from the server, then the page.
+
+import "./styles/base.css";
+import "./styles/shell.css";
+import "./styles/blocks.css";
+import "./styles/tables.css";
+import "./styles/print.css";
+import type { App, View } from "./app";
+import type { Document } from "./document/types";
+import { element } from "./dom/element";
+import { listenToKeys } from "./shell/keys";
+import { listenToPrinting } from "./shell/print";
+import { Shell } from "./shell/shell";
+import { followSystem, showTheme, wantedTheme } from "./shell/theme";
+import { State } from "./state/state";
+import { VIEWS } from "./views";
+import { sectionViews } from "./views/sections";
+import { wordsFor } from "./words";
+
+async function start(): Promise<void> {
+  const host = document.getElementById("app");
+  if (!host) return;
+  const state = new State();
+  showTheme(wantedTheme(state));
+  followSystem();
+  const inside = document.getElementById("data")?.textContent;
+  const data = inside ? (JSON.parse(inside) as Document) : await fetchJson<Document>("api/report");
+  const shell = new Shell(host);
+  let app = appOf(data, !inside, state);
+  let views = viewsOf(app);
+  const draw = () => {
+    app = appOf(app.document, app.served, state);
+    views = viewsOf(app);
+    showTheme(wantedTheme(state));
+    shell.draw(app, views);
+  };
+  state.onChange(draw);
+  listenToKeys(() => app);
+  listenToPrinting(() => app, () => views);
+  draw();
+  document.documentElement.dataset["ready"] = "yes";
+}
+
+function appOf(data: Document, served: boolean, state: State): App {
+  const { code, words } = wordsFor(state.get("lang"));
+  document.documentElement.lang = code === "zh" ? "zh-CN" : code;
+  return { document: data, served, state, words, fetchJson };
+}
+
+function viewsOf(app: App): View[] {
+  const [first, ...rest] = VIEWS.filter((view) => view.available?.(app) ?? true);
+  return [...(first ? [first] : []), ...sectionViews(app), ...rest];
+}
+
+async function fetchJson<T>(path: string): Promise<T> {
+  const answer = await fetch(path, { headers: { Accept: "application/json" }, credentials: "same-origin" });
+  if (!answer.ok) throw new Error(`${answer.status} ${(await answer.text()).slice(0, 400)}`);
+  return (await answer.json()) as T;
+}
+
+start().catch((error: unknown) => {
+  document.body.append(element("p", { class: "failure", role: "alert" }, String(error)));
+});

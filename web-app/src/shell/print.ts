@@ -1,0 +1,45 @@
+// On paper: every view one after the other, light, with whole tables.
+
+import type { App, View } from "../app";
+import { element } from "../dom/element";
+import { drawPlain } from "../tables/plain_table";
+import { drawBlock } from "../blocks";
+import { plain } from "../format/format";
+import { overview } from "../views/overview";
+
+export function listenToPrinting(app: () => App, views: () => readonly View[]): void {
+  let paper: HTMLElement | null = null;
+  window.addEventListener("beforeprint", () => {
+    paper?.remove();
+    paper = element("div", { id: "paper" });
+    document.body.append(paper);
+    drawAll(paper, app(), views());
+  });
+  window.addEventListener("afterprint", () => {
+    paper?.remove();
+    paper = null;
+  });
+}
+
+function drawAll(paper: HTMLElement, app: App, views: readonly View[]): void {
+  const first = element("section", {});
+  paper.append(first);
+  overview.draw(first, app);
+  for (const details of first.querySelectorAll("details")) details.open = true;
+  const names = new Set(views.map((view) => view.name));
+  for (const section of app.document.sections.filter((one) => names.has(one.name))) {
+    const part = element("section", {}, element("h2", {}, plain(section.title)));
+    paper.append(part);
+    for (const block of section.blocks) {
+      if (block.kind !== "table") {
+        drawBlock(part, block, app, "paper");
+        continue;
+      }
+      const box = element("div", { class: "table" }, block.title ? element("h3", {}, plain(block.title)) : "");
+      const whole = element("div", {});
+      drawPlain(whole, block, { rows: block.rows, shown: block.columns.map((_, at) => at), sort: null });
+      box.append(whole);
+      part.append(box);
+    }
+  }
+}

@@ -1,0 +1,77 @@
+// A table as the page shows it: texts of cells, and what copying gives.
+
+import type { Cell, Column } from "../document/types";
+import { cell, plain } from "../format/format";
+
+export interface Model {
+  readonly title: string;
+  readonly columns: readonly Column[];
+  readonly rows: readonly (readonly Cell[])[];
+}
+
+/** The rows of which a cell holds all words of the filter, whatever their case. */
+export function filtered(model: Model, filter: string, rows = model.rows): readonly (readonly Cell[])[] {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return rows;
+  return rows.filter((row) => {
+    const text = row.map((value, at) => textOf(model, value, at)).join("\u0001").toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
+/** Rows by a column; absent cells come last, whichever way. */
+export function sorted(rows: readonly (readonly Cell[])[], at: number, descending: boolean): readonly (readonly Cell[])[] {
+  const sign = descending ? -1 : 1;
+  return [...rows].sort((one, other) => compare(one[at] ?? null, other[at] ?? null, sign));
+}
+
+/** Order of two cells: numbers by value, names by their letters, absent ones last. */
+export function compare(one: Cell, other: Cell, sign: number): number {
+  if (one === null || other === null) return Number(one === null) - Number(other === null);
+  if (typeof one === "number" && typeof other === "number") return sign * (one - other);
+  return sign * (String(one) < String(other) ? -1 : String(one) > String(other) ? 1 : 0);
+}
+
+export function textOf(model: Model, value: Cell | undefined, at: number): string {
+  const column = model.columns[at];
+  return cell(value, column?.unit ?? null, column?.decimal);
+}
+
+/** True for a column of numbers, which are set to the right. */
+export function isNumber(model: Model, at: number): boolean {
+  return model.columns[at]?.unit != null || model.rows.some((row) => typeof row[at] === "number");
+}
+
+/** CSV with whole numbers and units in the headings. */
+export function csv(model: Model, rows: readonly (readonly Cell[])[], shown: readonly number[]): string {
+  const heads = shown.map((at) => {
+    const column = model.columns[at];
+    return quoted(column?.unit ? `${column.name} (${column.unit})` : (column?.name ?? ""));
+  });
+  const lines = rows.map((row) => shown.map((at) => quoted(row[at] ?? "")).join(","));
+  return [heads.join(","), ...lines].join("\n") + "\n";
+}
+
+/** Markdown with the texts of the page. */
+export function markdown(model: Model, rows: readonly (readonly Cell[])[], shown: readonly number[]): string {
+  const heads = shown.map((at) => escaped(model.columns[at]?.name ?? ""));
+  const rule = shown.map((at) => (isNumber(model, at) ? "---:" : "---"));
+  const lines = rows.map((row) => shown.map((at) => escaped(textOf(model, row[at], at))));
+  return [heads, rule, ...lines].map((line) => `| ${line.join(" | ")} |`).join("\n") + "\n";
+}
+
+function quoted(value: Cell): string {
+  const text = String(value);
+  // A text that a spreadsheet would take for a formula is none.
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+function escaped(text: string): string {
+  return plain(text).replace(/[\\|`*_<>[\]]/g, "\\$&");
+}
+
+/** Positions of the columns that are not hidden. */
+export function shown(model: Model, hidden: ReadonlySet<string>): number[] {
+  return model.columns.flatMap((column, at) => (hidden.has(column.name) ? [] : [at]));
+}

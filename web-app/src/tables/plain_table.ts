@@ -1,0 +1,72 @@
+// A short table: all its rows are on the page, a click on a heading sorts them.
+
+import type { Cell } from "../document/types";
+import { element, fill } from "../dom/element";
+import { breakable, sentence, unbroken } from "../blocks/words";
+import { plain } from "../format/format";
+import { isNumber, textOf, type Model } from "./model";
+
+const SHORT = 24; // characters of a cell that needs no folding
+const LONG = "words long";
+const MANY_COLUMNS = 6; // more than a telephone shows beside a long one
+const TOO_MANY_COLUMNS = 8; // more than it shows at all
+
+export interface Sort {
+  column: string;
+  descending: boolean;
+}
+
+export interface View {
+  rows: readonly (readonly Cell[])[];
+  shown: readonly number[];
+  sort: Sort | null;
+  onSort?: (sort: Sort) => void;
+}
+
+/** Draw the table anew into `host`, a box that scrolls sideways where it must. */
+export function drawPlain(host: HTMLElement, model: Model, view: View): void {
+  const kinds = model.columns.map((_, at) => kindOf(model, at));
+  const head = element("tr", {}, ...view.shown.map((at) => heading(model, at, kinds[at] ?? "", view)));
+  const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? ""))));
+  const shownKinds = view.shown.map((at) => kinds[at]);
+  const many = shownKinds.includes(LONG) ? MANY_COLUMNS : TOO_MANY_COLUMNS;
+  const stacks = shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
+  const table = element("table", { class: stacks ? "stacks" : "", "aria-label": plain(model.title) || undefined });
+  table.append(element("thead", {}, head), element("tbody", {}, ...rows));
+  fill(host, table);
+}
+
+function heading(model: Model, at: number, kind: string, view: View): HTMLElement {
+  const column = model.columns[at]!;
+  const order = view.sort?.column === column.name ? (view.sort.descending ? "descending" : "ascending") : undefined;
+  const name = plain(column.name);
+  const head = element("th", { scope: "col", class: kind, "aria-sort": order, title: column.meaning || undefined });
+  if (!view.onSort) {
+    head.append(name);
+    return head;
+  }
+  const numbers = kind === "number";
+  const mark = order ? (order === "descending" ? " ▼" : " ▲") : "";
+  head.append(
+    element("button", { type: "button", class: column.meaning ? "sort defined" : "sort", onclick: () => view.onSort?.(next(view.sort, column.name, numbers)) }, name, element("span", { "aria-hidden": "true" }, mark)),
+  );
+  return head;
+}
+
+/** Numbers begin with the largest, names with A; another click turns the order round. */
+function next(sort: Sort | null, column: string, numbers: boolean): Sort {
+  return { column, descending: sort?.column === column ? !sort.descending : numbers };
+}
+
+function cellOf(model: Model, row: readonly Cell[], at: number, kind: string): HTMLElement {
+  const text = textOf(model, row[at], at);
+  const number = kind === "number";
+  const content = number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text);
+  const whole = typeof row[at] === "string" && row[at] !== text ? plain(row[at], 4000) : undefined;
+  return element("td", { class: kind, "data-label": plain(model.columns[at]?.name ?? ""), title: whole }, element("span", {}, content));
+}
+
+function kindOf(model: Model, at: number): string {
+  if (isNumber(model, at)) return "number";
+  return model.rows.some((row) => textOf(model, row[at], at).length > SHORT) ? LONG : "words";
+}

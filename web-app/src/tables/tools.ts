@@ -1,0 +1,62 @@
+// What stands above a table: its name, a filter, columns to choose, copying.
+
+import type { App } from "../app";
+import { copyButton } from "../dom/copy";
+import { element } from "../dom/element";
+import { counted, plain } from "../format/format";
+import type { Model } from "./model";
+
+export interface Tools {
+  readonly bar: HTMLElement;
+  /** Say how many rows there are, and how many of them are shown. */
+  count(shown: number): void;
+}
+
+export interface Wishes {
+  filter: string;
+  hidden: ReadonlySet<string>;
+  onFilter(filter: string): void;
+  onHide(hidden: ReadonlySet<string>): void;
+  csv(): string;
+  markdown(): string;
+}
+
+export function tools(model: Model, app: App, wishes: Wishes, more: readonly Node[] = []): Tools {
+  const { words } = app;
+  const name = plain(model.title || words.analysis);
+  const count = element("span", { class: "count", role: "status" });
+  const filter = element("input", { type: "search", class: "filter", placeholder: words.filter, "aria-label": `${words.filter}: ${name}`, value: wishes.filter });
+  filter.addEventListener("input", () => wishes.onFilter(filter.value));
+  const bar = element(
+    "div",
+    { class: "tools" },
+    element("span", { class: "name" }, model.title ? plain(model.title) : ""),
+    count,
+    filter,
+    columns(model, app, wishes),
+    copyButton("CSV", words.copied, () => wishes.csv()),
+    copyButton("Markdown", words.copied, () => wishes.markdown()),
+    ...more,
+  );
+  return {
+    bar,
+    count: (shown) => {
+      const all = model.rows.length;
+      count.textContent = shown === all ? `${counted(all, "", "").trim()} ${words.rows}` : `${shown} ${words.of} ${all} ${words.rows}`;
+    },
+  };
+}
+
+function columns(model: Model, app: App, wishes: Wishes): HTMLElement {
+  const hidden = new Set(wishes.hidden);
+  const boxes = model.columns.map((column) => {
+    const box = element("input", { type: "checkbox", checked: !hidden.has(column.name) });
+    box.addEventListener("change", () => {
+      if (box.checked) hidden.delete(column.name);
+      else hidden.add(column.name);
+      wishes.onHide(new Set(hidden));
+    });
+    return element("label", { title: column.meaning ?? "" }, box, " ", plain(column.name));
+  });
+  return element("details", { class: "columns" }, element("summary", { class: "small" }, app.words.columns), element("div", {}, ...boxes));
+}

@@ -1,0 +1,86 @@
+// Every analysis and every recorded table, with a search; one that is opened shows all its rows.
+
+import type { App, Cleanup, View } from "../app";
+import type { Cell, Column } from "../document/types";
+import { element, fill } from "../dom/element";
+import { plain } from "../format/format";
+import { tableView } from "../tables/view";
+import { sentence } from "../blocks/words";
+
+interface Listed {
+  name: string;
+  row: string;
+  kind: "analysis" | "recorded";
+}
+
+interface Loaded {
+  name: string;
+  page: string;
+  columns: Column[];
+  rows: Cell[][];
+  missing: { what: string; how: string } | null;
+}
+
+export const allTables: View = {
+  name: "tables",
+  group: "tables",
+  available: (app) => app.served,
+  title: (app) => app.words.allTables,
+  draw: (host, app) => {
+    const name = app.state.get("table");
+    return name ? drawOne(host, name, app) : drawList(host, app);
+  },
+};
+
+function drawList(host: HTMLElement, app: App): Cleanup {
+  const { words } = app;
+  let gone = false;
+  const body = element("div", {}, words.loading);
+  const search = element("input", { type: "search", class: "wide-filter", placeholder: words.searchTables, "aria-label": words.searchTables });
+  host.append(element("h2", {}, words.allTables), element("p", { class: "quiet" }, words.allTablesHint), search, body);
+  app.fetchJson<Listed[]>("api/tables").then(
+    (listed) => {
+      if (gone) return;
+      const draw = () => fill(body, list(listed, search.value, app));
+      search.addEventListener("input", draw);
+      draw();
+    },
+    (error: unknown) => fill(body, `${words.failed}: ${String(error)}`),
+  );
+  return () => void (gone = true);
+}
+
+function list(listed: readonly Listed[], wanted: string, app: App): HTMLElement {
+  const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = listed.filter((one) => words.every((word) => `${one.name} ${one.row}`.toLowerCase().includes(word)));
+  if (!found.length) return element("p", {}, app.words.noHits);
+  const rows = found.map((one) =>
+    element("li", {}, element("a", { href: app.state.address({ view: "tables", table: one.name }) }, one.name), element("span", {}, sentence(one.row)), one.kind === "recorded" ? element("em", {}, app.words.recorded) : null),
+  );
+  return element("ul", { class: "listing" }, ...rows);
+}
+
+function drawOne(host: HTMLElement, name: string, app: App): Cleanup {
+  const { words } = app;
+  const box = element("div", { class: "one-table" }, words.loading);
+  let clean: Cleanup | undefined;
+  let gone = false;
+  host.append(element("p", { class: "back" }, element("a", { href: app.state.address({ view: "tables", table: "" }) }, `← ${words.allTables}`)), element("h2", {}, plain(name)), box);
+  app.fetchJson<Loaded>(`api/tables/${encodeURIComponent(name)}`).then(
+    (loaded) => {
+      if (gone) return;
+      fill(box);
+      if (loaded.missing) {
+        box.append(element("p", {}, `${words.missing}: ${plain(loaded.missing.what, 400)}. `, sentence(plain(loaded.missing.how, 400))));
+        return;
+      }
+      box.append(element("p", { class: "quiet page" }, sentence(loaded.page)));
+      clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`);
+    },
+    (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),
+  );
+  return () => {
+    gone = true;
+    clean?.();
+  };
+}

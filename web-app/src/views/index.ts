@@ -1,0 +1,7 @@
+// The views beside those of the sections, which are drawn from the document alone.
+
+import type { View } from "../app";
+import { allTables } from "./all_tables";
+import { overview } from "./overview";
+
+export const VIEWS: readonly View[] = [overview, allTables];
