@@ -58,7 +58,7 @@ def test_two_traces_in_all_formats(tmp_path: Path) -> None:
     assert document["verdict"]["kind"] == "faster"
     assert stepscope("compare", a, b, "--format", "markdown").stdout.startswith("### stepscope comparison")
     assert stepscope("compare", a, b, "-o", tmp_path / "page.html").stdout == ""
-    assert "<h1>B is 2" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<noscript><h1>B is 2" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_one_path_twice_is_allowed_and_said(tmp_path: Path) -> None:

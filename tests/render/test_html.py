@@ -1,88 +1,105 @@
-"""The page: well formed, self-contained, and nothing in it but what we put there."""
+"""The page as a file: everything inside, nothing from elsewhere, one script whose hash the policy names."""
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
-from stepscope.core.report import Table
-from stepscope.render.document import Part, Report
-from stepscope.render.html import report_html
+import pytest
 
-VOID = {"meta", "link", "br", "hr", "img", "wbr"}
+from stepscope.core.errors import BadInput
+from stepscope.render import html
+from stepscope.render.document import Report
+from stepscope.render.html import app_file, report_html, served_html
+from stepscope.render.json import dumps, report_document
 
 
 class Tags(HTMLParser):
-    """All tags and attributes of a page, and its text with ordinary blanks; the tags must close in order."""
+    """All tags of a page with their attributes, and what stands in its scripts and styles."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-        self._open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: dict[str, list[str]] = {}
         self.feed(page)
         self.close()
-        assert self._open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
+        self.tags.append((tag, dict(attrs)))
 
     def handle_data(self, data: str) -> None:
-        self.text += data.replace("\u00a0", " ")
+        if self.tags:
+            self.inside.setdefault(self.tags[-1][0], []).append(data)
 
 
-def test_a_report(report: Report) -> None:
-    page = report_html(report)
-    tags = Tags(page)
-    assert "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch." in tags.text
-    assert "saves 12–20 ms of the mean step (8–13 %)" in tags.text
-    assert "train.py:41 in __getitem__" in tags.text
-    assert "63\u00a0% of the mean step of 41.2\u00a0ms waits" in page, "no line ends between a number and its unit"
-    assert tags.tags.count("article") == 5
-    assert tags.tags.count("rect") == 3
+def hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def test_a_name_may_be_folded_after_its_separators_and_a_short_one_not(report: Report) -> None:
-    file, operator = "/home/me/long_name/train.py", "aten::mm"
-    table = Table("", (("line", None), ("name", None)), ((file, operator),))
-    part = Part(name="x", title="X", blocks=(table,))
-    page = report_html(replace(report, parts=(*report.parts, part)))
-    assert "/<wbr>home/<wbr>me/<wbr>long_<wbr>name/<wbr>train.py" in page
-    assert operator in page
-    assert file in Tags(page).text
+def data_of(page: str) -> object:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found
+    return json.loads(found[1])
 
 
-def test_the_page_may_do_nothing_but_look_as_it_does(report: Report) -> None:
-    page = report_html(report)
-    style = re.search("<style>(.*?)</style>", page, re.S)
-    assert style
-    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-    assert f"content=\"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'\"" in page
-    tags = Tags(page)
-    assert not {"script", "link", "img", "iframe", "object", "form"} & set(tags.tags)
-    names = {name for name, _ in tags.attributes}
-    assert not {"style", "src"} & names
+def test_its_data_are_those_of_the_json_report(report: Report) -> None:
+    assert data_of(report_html(report)) == json.loads(dumps(report_document(report)))
+
+
+def test_it_may_run_its_own_script_and_nothing_else(report: Report) -> None:
+    tags = Tags(report_html(report)).tags
+    (policy,) = (one["content"] for tag, one in tags if one.get("http-equiv") == "Content-Security-Policy")
+    assert policy == (
+        f"default-src 'none'; script-src {hash_of(app_file('app.js'))}; style-src {hash_of(app_file('app.css'))}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_it_loads_nothing_and_has_no_handlers(report: Report) -> None:
+    tags = Tags(report_html(report)).tags
+    assert [one for tag, one in tags if tag == "script"] == [{"type": "application/json", "id": "data"}, {}]
+    names = {name for _, one in tags for name in one}
+    assert not {"src", "href", "style"} & names
     assert not [name for name in names if name.startswith("on")]
-    assert all((value or "").startswith("#") for name, value in tags.attributes if name == "href")
 
 
-def test_hostile_names_stay_text(hostile_report: Report) -> None:
+def test_hostile_names_cannot_leave_the_data(hostile_report: Report) -> None:
     page = report_html(hostile_report)
-    tags = Tags(page)
-    assert "script" not in tags.tags
+    assert len([tag for tag, _ in Tags(page).tags if tag == "script"]) == 2
+    assert "<script>alert" not in page
     assert "\x1b" not in page
     assert "\u202e" not in page
-    assert len(page) < 60_000
     page.encode()
+    assert data_of(page) == json.loads(dumps(report_document(hostile_report)))
 
 
-def test_an_empty_report(empty_report: Report) -> None:
-    assert "Unknown: no step was recorded." in Tags(report_html(empty_report)).text
+def test_without_scripts_it_still_says_the_verdict(report: Report, empty_report: Report) -> None:
+    assert "<noscript><h1>Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch." in report_html(
+        report
+    )
+    assert "<noscript><h1>Unknown: no step was recorded." in report_html(empty_report)
+
+
+def test_the_title_is_safe(report: Report) -> None:
+    page = report_html(replace(report, run=replace(report.run, path="</title><b>")))
+    assert "<title>&lt;/title&gt;&lt;b&gt; – stepscope</title>" in page
+
+
+def test_the_served_page_asks_its_own_server_only() -> None:
+    links = [one[name] for _, one in Tags(served_html()).tags for name in ("src", "href") if name in one]
+    assert links == ["data:,", "static/app.css", "static/app.js"]
+
+
+def test_an_installation_without_the_page_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(html, "files", lambda _package: tmp_path)
+    with pytest.raises(BadInput, match=r"(?s)built without npm.*install Node\.js"):
+        app_file("app.js")
+
+
+def test_the_licences_of_what_is_inside_are_beside_it() -> None:
+    text = app_file("LICENSES.txt")
+    for package in ("echarts 6", "zrender 6", "tabulator-tables 6", "tslib 2"):
+        assert package in text

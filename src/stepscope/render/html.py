@@ -12,8 +12,9 @@ from html import escape
 from importlib.resources import files
 
 from stepscope.core.errors import BadInput
+from stepscope.core.report import Text
 from stepscope.render.document import Page, Report
-from stepscope.render.format import plain, sentence
+from stepscope.render.format import plain, sentence, text
 from stepscope.render.json import finite, page_document, report_document
 
 __all__ = ["STATIC", "app_file", "page_html", "report_html", "served_html"]
@@ -32,7 +33,9 @@ def report_html(report: Report) -> str:
 
 def page_html(page: Page) -> str:
     """A document that is no report, as one file."""
-    return _file(f"{plain(page.subject)} – stepscope", plain(page.name), page_document(page))
+    first = page.parts[0].blocks[0] if page.parts else None
+    summary = text(first) if isinstance(first, Text) else plain(page.name)
+    return _file(f"{plain(page.subject)} – stepscope", summary, page_document(page))
 
 
 def served_html() -> str:
@@ -96,9 +99,9 @@ def _page(title: str, head: list[str], body: str) -> str:
 
 def _data(document: dict[str, object]) -> str:
     """JSON in which nothing can end the element it stands in."""
-    text = json.dumps(finite(document), allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    written = json.dumps(finite(document), allow_nan=False, separators=(",", ":"))
+    return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

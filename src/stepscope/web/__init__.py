@@ -1,6 +1,6 @@
 """The server behind `stepscope view`: the app, the report as JSON, and every table.
 
-Each module here that assigns ROUTES adds what the server answers; there is no list to edit.
+Each module of `routes` adds what the server answers; there is no list to edit.
 """
 
 from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ from stepscope.web import Opened, Routes
 
 __all__ = ["ROUTES", "TOKEN_COOKIE", "application"]
 
-ROUTES = Group("web", Routes)
+ROUTES = Group("web.routes", Routes)
 """All modules that answer requests."""
 
 TOKEN_COOKIE = "stepscope-token"

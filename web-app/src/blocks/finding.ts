@@ -40,7 +40,7 @@ function evidence(finding: Finding, app: App): HTMLElement | string {
       "div",
       {},
       element("dt", {}, plain(one.label)),
-      element("dd", {}, unbroken(quantity(one.value, one.unit, true)), " ", source(one.source, app)),
+      element("dd", {}, unbroken(quantity(one.value, one.unit, !Number.isInteger(one.value))), " ", source(one.source, app)),
     ),
   );
   return items.length ? element("dl", { class: "evidence" }, ...items) : "";

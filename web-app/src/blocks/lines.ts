@@ -26,7 +26,7 @@ function option(block: LinesBlock): Option {
   const bars = block.stacked && most <= FEW;
   return {
     color: colours,
-    grid: { left: 8, right: 16, top: 34, bottom: 26, containLabel: true },
+    grid: { left: 8, right: 16, top: 34, bottom: 4, containLabel: true },
     legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: colour("--ink") }, data: block.lines.map((line) => plain(line.label)) },
     tooltip: tooltip({ trigger: "axis", formatter: (points: Point[]) => told(block, points) }),
     xAxis: axis({
@@ -37,7 +37,7 @@ function option(block: LinesBlock): Option {
       splitLine: { show: false },
       axisLabel: { formatter: (x: number | string) => quantity(Number(x), block.x_unit) },
     }),
-    yAxis: axis({ type: "value", axisLabel: { formatter: (y: number) => quantity(y, block.unit) }, max: top(block) }),
+    yAxis: axis({ type: "value", axisLabel: { formatter: (y: number) => quantity(y, block.unit) }, max: top(block), interval: block.unit === "bytes" ? bytesApart(block) : undefined }),
     dataZoom: [{ type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true }],
     series: block.lines.map((line, at) => series(block, line, bars, at === 0)),
   };
@@ -74,6 +74,12 @@ function limits(block: LinesBlock): Option | undefined {
 function top(block: LinesBlock): ((range: { max: number }) => number) | undefined {
   if (!block.limits.length) return undefined;
   return ({ max }) => Math.max(max, ...block.limits.map((limit) => limit.value)) * 1.04;
+}
+
+/** Marks at powers of two, about four of them. */
+function bytesApart(block: LinesBlock): number {
+  const values = [...block.lines.flatMap((line) => line.points.map(([, y]) => y ?? 0)), ...block.limits.map((limit) => limit.value)];
+  return 2 ** Math.max(0, Math.floor(Math.log2(Math.max(1, values.reduce((one, other) => Math.max(one, other), 0)) / 3)));
 }
 
 interface Point {

@@ -17,9 +17,9 @@ export function quantity(value: number | null | undefined, unit: Unit | null, de
   if (value === null || value === undefined || !Number.isFinite(value)) return ABSENT;
   switch (unit) {
     case "ns":
-      return scaled(value, TIMES);
+      return scaled(value, TIMES, decimal);
     case "bytes":
-      return scaled(value, SIZES);
+      return scaled(value, SIZES, decimal);
     case "ratio":
       return `${percent(value)} %`;
     case "count":
@@ -27,11 +27,11 @@ export function quantity(value: number | null | undefined, unit: Unit | null, de
     case "watts":
       return `${digits(value)} W`;
     case "GB/s":
-      return `${scaled(value * 1e9, RATES)}/s`;
+      return `${scaled(value * 1e9, RATES, true)}/s`;
     case "FLOP":
-      return scaled(value, WORK);
+      return scaled(value, WORK, decimal);
     case "FLOP/s":
-      return `${scaled(value, WORK)}/s`;
+      return `${scaled(value, WORK, decimal)}/s`;
     default:
       return decimal ? digits(value) : String(value);
   }
@@ -98,8 +98,9 @@ function escaped(letter: string): string {
   return `\\${mark}${code.toString(16).padStart(width as number, "0")}`;
 }
 
-function scaled(value: number, scales: Scales): string {
+function scaled(value: number, scales: Scales, decimal: boolean): string {
   const [scale, suffix] = scaleOf(value, scales);
+  if (scale === 1 && !decimal && Number.isInteger(value)) return `${value} ${suffix}`;
   return `${digits(value / scale)} ${suffix}`;
 }
 

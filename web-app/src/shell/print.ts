@@ -6,11 +6,15 @@ import { drawPlain } from "../tables/plain_table";
 import { drawBlock } from "../blocks";
 import { plain } from "../format/format";
 import { overview } from "../views/overview";
+import { showTheme } from "./theme";
 
 export function listenToPrinting(app: () => App, views: () => readonly View[]): void {
   let paper: HTMLElement | null = null;
+  let theme = "";
   window.addEventListener("beforeprint", () => {
     paper?.remove();
+    theme = document.documentElement.dataset["theme"] ?? "";
+    showTheme("light");
     paper = element("div", { id: "paper" });
     document.body.append(paper);
     drawAll(paper, app(), views());
@@ -18,6 +22,7 @@ export function listenToPrinting(app: () => App, views: () => readonly View[]): 
   window.addEventListener("afterprint", () => {
     paper?.remove();
     paper = null;
+    showTheme(theme);
   });
 }
 

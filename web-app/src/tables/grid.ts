@@ -54,6 +54,7 @@ export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], 
     if (first) onSort({ column: model.columns[Number(first.field)]?.name ?? "", descending: first.dir === "desc" });
   });
   const built = new Promise<void>((done) => table.on("tableBuilt", () => done()));
+  void built.then(() => nameParts(host, model));
   return {
     show: (shown) => void built.then(() => table.replaceData(shown.map((row) => ({ row })))),
     hide: (hidden) =>
@@ -63,6 +64,14 @@ export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], 
     rows: () => table.getData<{ row: Row }>("active").map((data) => data.row),
     destroy: () => void built.then(() => table.destroy()),
   };
+}
+
+/** The box that scrolls takes the focus, so it is the group of rows, not a part between grid and rows. */
+function nameParts(host: HTMLElement, model: Model): void {
+  host.setAttribute("aria-label", plain(model.title) || "rows");
+  host.removeAttribute("aria-owns");
+  host.querySelector(".tabulator-tableholder")?.setAttribute("role", "rowgroup");
+  host.querySelector(".tabulator-table")?.setAttribute("role", "presentation");
 }
 
 function columnOf(model: Model, at: number): object {

@@ -8,8 +8,8 @@ import { isNumber, textOf, type Model } from "./model";
 
 const SHORT = 24; // characters of a cell that needs no folding
 const LONG = "words long";
-const MANY_COLUMNS = 6; // more than a telephone shows beside a long one
-const TOO_MANY_COLUMNS = 8; // more than it shows at all
+const MANY_COLUMNS = 5; // more than a telephone shows beside a long one
+const TOO_MANY_COLUMNS = 6; // more than it shows at all
 
 export interface Sort {
   column: string;

@@ -3,7 +3,7 @@
 import type { App } from "../app";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
-import { counted, plain } from "../format/format";
+import { counted, plain, quantity } from "../format/format";
 import type { Model } from "./model";
 
 export interface Tools {
@@ -42,7 +42,8 @@ export function tools(model: Model, app: App, wishes: Wishes, more: readonly Nod
     bar,
     count: (shown) => {
       const all = model.rows.length;
-      count.textContent = shown === all ? `${counted(all, "", "").trim()} ${words.rows}` : `${shown} ${words.of} ${all} ${words.rows}`;
+      const whole = counted(all, words.row, words.rows);
+      count.textContent = shown === all ? whole : `${quantity(shown, "count")} ${words.of} ${whole}`;
     },
   };
 }

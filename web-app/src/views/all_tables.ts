@@ -3,7 +3,7 @@
 import type { App, Cleanup, View } from "../app";
 import type { Cell, Column } from "../document/types";
 import { element, fill } from "../dom/element";
-import { plain } from "../format/format";
+import { plain, quantity } from "../format/format";
 import { tableView } from "../tables/view";
 import { sentence } from "../blocks/words";
 
@@ -18,6 +18,8 @@ interface Loaded {
   page: string;
   columns: Column[];
   rows: Cell[][];
+  /** All rows there are; more than came are too many for a page. */
+  height: number;
   missing: { what: string; how: string } | null;
 }
 
@@ -75,6 +77,9 @@ function drawOne(host: HTMLElement, name: string, app: App): Cleanup {
         return;
       }
       box.append(element("p", { class: "quiet page" }, sentence(loaded.page)));
+      if (loaded.height > loaded.rows.length) {
+        box.append(element("p", {}, `${words.firstRows}: ${quantity(loaded.rows.length, "count")} ${words.of} ${quantity(loaded.height, "count")}. `, sentence(`\`stepscope show ${name} PATH\``)));
+      }
       clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`);
     },
     (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),

@@ -22,11 +22,16 @@ function drawPage(host: HTMLElement, page: Page, app: App): Cleanup {
 }
 
 function drawReport(host: HTMLElement, report: Report, app: App): Cleanup {
-  host.append(element("h1", {}, sentence(report.verdict.sentence)), facts(report, app));
+  host.append(
+    element("p", { class: "question" }, app.words.limits),
+    element("h1", {}, sentence(report.verdict.sentence)),
+    facts(report, app),
+    answers(report, app),
+  );
   const summary = report.sections.find((section) => section.name === "summary");
   const blocks = (summary?.blocks ?? []).filter((block) => block.kind !== "verdict");
   const clean = drawBlocks(host, [...blocks, ...overSteps(report)], app, "overview");
-  host.append(answers(report, app), findings(report, app), unchecked(report, app), notRecorded(report, app));
+  host.append(findings(report, app), unchecked(report, app), notRecorded(report, app));
   return clean;
 }
 
@@ -49,7 +54,7 @@ function facts(report: Report, app: App): HTMLElement {
   return element("dl", { class: "facts" }, ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
-/** Three questions, each in a line. */
+/** What to change, and how sure that is; the heading says what limits the run. */
 function answers(report: Report, app: App): HTMLElement {
   const { words } = app;
   const [first] = report.findings;
@@ -58,7 +63,6 @@ function answers(report: Report, app: App): HTMLElement {
   const looked = `${report.checked.length} ${words.notCheckedLine} ${report.unchecked.length}.`;
   const sure = first?.gain ? `${words.gain}: ${words.confidence[first.gain.confidence] ?? first.gain.confidence}. ` : "";
   const rows = [
-    [words.limits, report.verdict.sentence],
     [words.change, change],
     [words.sure, `${sure}${steps}${looked}`],
   ] as const;

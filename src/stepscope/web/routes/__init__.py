@@ -1,0 +1,1 @@
+"""What the server answers: each module here assigns ROUTES, and there is no list to edit."""

@@ -1,0 +1,74 @@
+"""A page opened as a reader opens it, watched for everything that it must not do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+__all__ = ["AXE", "Scheme", "faults", "go", "opened", "views"]
+
+Scheme = Literal["light", "dark"]
+AXE = Path(__file__).parents[2] / "web-app" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE = 1280
+_READY = "html[data-ready]"
+_WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@contextmanager
+def opened(
+    browser: Browser, address: str, *, scheme: Scheme = "light", width: int = WIDE, state: str = "", **more: Any
+) -> Iterator[Page]:
+    """A page of its own; nothing may be complained of in its console, nor asked from anywhere else."""
+    local = address.startswith("file:")
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 800}, offline=local, locale="en-GB", **more
+    )
+    page = context.new_page()
+    requests: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{address}#{state}")
+    page.wait_for_selector(_READY)
+    yield page
+    assert complaints == []
+    foreign = [url for url in requests if url.partition("#")[0] != address and not url.startswith(("data:", "blob:"))]
+    assert [url for url in foreign if local or not url.startswith(address)] == []
+    context.close()
+
+
+def views(page: Page) -> list[str]:
+    """The views that the navigation lists, in order."""
+    names: list[str] = page.evaluate(
+        "[...document.querySelectorAll('nav a')]"
+        ".map(link => new URLSearchParams(link.hash.slice(1)).get('view') || 'overview')"
+    )
+    return names
+
+
+def go(page: Page, **state: str) -> None:
+    """Go to a place of the page, as by a link."""
+    page.evaluate(
+        "state => { const all = new URLSearchParams(location.hash.slice(1));"
+        "Object.entries(state).forEach(([name, value]) => all.set(name, value)); location.hash = all; }",
+        state,
+    )
+    page.wait_for_selector(f"main[data-view='{state['view']}']")
+
+
+def faults(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
+    """What axe-core finds seriously wrong, with the elements: by some rules, else by those of WCAG 2.2 AA."""
+    if not AXE.exists():
+        pytest.skip("web-app/node_modules is not there: python tools/build_page.py")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate(
+        "only => axe.run(document, {runOnly: only}).then(done => done.violations.map(one => "
+        "[one.id, one.impact, one.nodes.map(node => node.html.slice(0, 160))]))",
+        {"type": "rule" if rules else "tag", "values": list(rules) or _WCAG},
+    )
+    return [(name, nodes) for name, impact, nodes in found if impact in ("serious", "critical")]

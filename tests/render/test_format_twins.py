@@ -1,0 +1,91 @@
+"""The page makes the same text of a number, a name and a gain as render/format.py: both are run on the same cases."""
+
+import json
+import math
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from stepscope.core.finding import Gain
+from stepscope.core.schema import Unit
+from stepscope.render.format import ABSENT, code_lines, counted, gain_text, plain, quantity
+
+APP = Path(__file__).parents[2] / "web-app"
+ESBUILD = APP / "node_modules" / ".bin" / "esbuild"
+ODD = (
+    0, 1, 5, 10, 99, 100, 999, 999.5, 999.4999, 1000, 1023, 1024, 1048575, 9.995, 99.95, 0.0005, 0.00049, 0.1, 0.125,
+    0.375, 1.125, 1.135, 2.5, 102.5, 1000.5, 1001.5, 12345, 1125000, 1135000, 0.0995, 0.0994999, 0.09945, 0.00095,
+    1e-9, 1e-4, 1.5e-5, 123456789, 2**53 - 1, 1e15, 1e18, -1, -0.125, -12345.678, -999.95, 0.99949999, 0.9995,
+)  # fmt: skip
+NAMES = (
+    "", "aten::mm", "a\tb\nc", "\x1b[2J", "\u202egnp", "\u200cjoiner\u200d", "\u2028line", "é" * 200, "x" * 500,
+    "\U0001f600" * 170, "\U000e0001tag", "naïve\xad", "<script>alert(1)</script>",
+)  # fmt: skip
+CODE = ("", "\nx = 1\n", "if a:\n\tb()\r\nc", "a\x00b", "\n\n\ty" + "z" * 500)
+RUNNER = """
+const { quantity, plain, codeLines, gainText, counted } = require(process.argv[2]);
+const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
+process.stdout.write(JSON.stringify({
+  quantities: cases.quantities.map(([value, unit, decimal]) => quantity(value, unit, decimal)),
+  names: cases.names.map(([name, limit]) => plain(name, limit)),
+  code: cases.code.map((code) => codeLines(code)),
+  gains: cases.gains.map(([low_ns, high_ns, step]) => gainText({ low_ns, high_ns }, step)),
+  counts: cases.counts.map((number) => counted(number, "step")),
+}));
+"""
+
+
+@pytest.fixture(scope="module")
+def quantities() -> list[tuple[float | int | None, Unit | None]]:
+    """Odd numbers, halves and random ones, in every unit."""
+    chance = random.Random(5)
+    some = [chance.choice((-1, 1)) * 10 ** chance.uniform(-6, 16) for _ in range(600)]
+    some += [chance.randrange(10**9) / 2 ** chance.randrange(1, 12) for _ in range(300)]
+    whole = [chance.randrange(10 ** chance.randrange(1, 16)) for _ in range(300)]
+    units: tuple[Unit | None, ...] = (*get_args(Unit), None)
+    return [(value, unit) for value in (*ODD, *some, *whole, None) for unit in units]
+
+
+def told(cases: dict[str, object], folder: Path) -> dict[str, list[object]]:
+    node = shutil.which("node")
+    if node is None or not ESBUILD.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("node and web-app/node_modules are needed: python tools/build_page.py")
+        pytest.skip("no node, or web-app/node_modules is not there: python tools/build_page.py")
+    made, runner = folder / "format.cjs", folder / "run.cjs"
+    source = APP / "src" / "format" / "format.ts"
+    subprocess.run([ESBUILD, source, "--bundle", "--format=cjs", "--log-level=error", f"--outfile={made}"], check=True)
+    runner.write_text(RUNNER)
+    done = subprocess.run([node, runner, made], input=json.dumps(cases), capture_output=True, text=True, check=True)
+    answers: dict[str, list[object]] = json.loads(done.stdout)
+    return answers
+
+
+def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit | None]], tmp_path: Path) -> None:
+    gains = [(0, 5, 10), (0, 0, 10), (12_000_000, 20_000_000, 41_200_000), (1_125_000, 9_000_000_000, None), (7, 7, 3)]
+    cases = {
+        "quantities": [(value, unit, isinstance(value, float)) for value, unit in quantities],
+        "names": [(name, limit) for name in NAMES for limit in (160, 40)],
+        "code": CODE,
+        "gains": gains,
+        "counts": (0, 1, 2, 999, 1000, 1_234_567),
+    }
+    answers = told(cases, tmp_path)
+    wrong = [
+        (value, unit, here, there)
+        for (value, unit), there in zip(quantities, answers["quantities"], strict=True)
+        if (here := quantity(value, unit)) != there
+    ]
+    assert not wrong, wrong[:20]
+    assert answers["names"] == [plain(name, limit) for name in NAMES for limit in (160, 40)]
+    assert answers["code"] == [code_lines(code) for code in CODE]
+    assert answers["gains"] == [
+        gain_text(Gain(low_ns=low, high_ns=high, basis="", confidence="table"), step) for low, high, step in gains
+    ]
+    assert answers["counts"] == [counted(number, "step") for number in (0, 1, 2, 999, 1000, 1_234_567)]
+    assert quantity(math.nan, "ns") == ABSENT

@@ -1,0 +1,38 @@
+"""`stepscope view` as a user starts it."""
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from ..cli.test_opening import write
+from ..command import command, stepscope
+from .serving import answer
+
+
+def test_it_prints_its_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    write(tmp_path, 2)
+    words = command("view", tmp_path, "--no-browser")
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        found = re.match(r"(http://127\.0\.0\.1:\d+/)  \(Ctrl-C ends it\)$", line)
+        assert found, (line, process.stderr.read() if process.poll() is not None and process.stderr else "")
+        assert answer(found[1])[0] == 200
+        assert b'"schema":"stepscope-report"' in answer(f"{found[1]}api/report")[2]
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+def test_a_port_that_is_taken_is_said_before_the_work(tmp_path: Path) -> None:
+    done = stepscope("view", tmp_path / "nothing.json", "--port", "1", "--host", "203.0.113.7")
+    assert done.returncode == 2
+    assert "cannot listen there" in done.stderr
+    assert "--port" in done.stderr
