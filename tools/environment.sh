@@ -12,6 +12,18 @@ find_python() {
     return 1
 }
 
+# npm builds the page (web-app/). It is installed where that is allowed.
+make_node() {
+    if ! command -v npm >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "Installing nodejs and npm"
+        apt-get -qq update >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends nodejs npm >/dev/null
+    fi
+    command -v npm >/dev/null && return 0
+    echo "There is no npm: the page (stepscope view, --format html) cannot be built" >&2
+    return 1
+}
+
 # What is installed follows from these files alone; an edit of any brings the environment up to date.
 wanted_state() {
     {
@@ -39,5 +51,7 @@ make_environment() {
     echo "Installing stepscope and its '$group' packages into .venv (a minute or two the first time)"
     .venv/bin/python -m pip install --quiet --quiet --upgrade 'pip>=25.1' || return 1
     .venv/bin/python -m pip install --quiet --quiet --constraint constraints.txt --editable . --group "$group" || return 1
+    # pip hides what the build says: once more, in the open, where it did not make the page
+    .venv/bin/python tools/build_page.py || ! command -v npm >/dev/null || return 1
     wanted_state >".venv/.installed-$group"
 }

@@ -10,6 +10,7 @@ import type { Document } from "./document/types";
 import { element } from "./dom/element";
 import { listenToKeys } from "./shell/keys";
 import { listenToPrinting } from "./shell/print";
+import { follow } from "./shell/live";
 import { Shell } from "./shell/shell";
 import { followSystem, showTheme, wantedTheme } from "./shell/theme";
 import { State } from "./state/state";
@@ -39,6 +40,12 @@ async function start(): Promise<void> {
   listenToPrinting(() => app, () => views);
   draw();
   document.documentElement.dataset["ready"] = "yes";
+  if (app.served) {
+    await follow(() => app, (newer) => {
+      app = appOf(newer, true, state);
+      draw();
+    });
+  }
 }
 
 function appOf(data: Document, served: boolean, state: State): App {

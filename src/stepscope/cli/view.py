@@ -1,10 +1,17 @@
 """`stepscope view`: the report as a page, with every table behind it, served on this machine."""
 
-from typing import Any
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stepscope.cli._opening import Opening, open_for, opening
+
+if TYPE_CHECKING:
+    from stepscope.core.run import Run
+    from stepscope.web import Opened
 
 __all__ = ["COMMAND"]
 
@@ -29,17 +36,30 @@ def COMMAND(paths: tuple[str, ...], no_browser: bool, host: str, port: int, **wo
     The page is that of `report --format html`, and every table is in it whole. Only this machine can reach it; with
     another --host the address holds a token, and who does not know it gets nothing.
     """
-    from stepscope.cli._assemble import assemble
     from stepscope.render.html import app_file
-    from stepscope.render.json import report_document
-    from stepscope.web import Opened
     from stepscope.web.serving import listening, serve
 
     app_file("app.js")  # before the work, if it is missing
     socket = listening(host, port)
-    run = open_for(assemble, paths, Opening(**words))
-    document = report_document(assemble(run))
-    serve(
-        Opened(run=lambda: run, document=lambda: document), socket, host,
-        browser=not no_browser, say=lambda address: click.echo(f"{address}  (Ctrl-C ends it)"),
-    )  # fmt: skip
+    opened = _opened(paths, Opening(**words))
+    serve(opened, socket, host, browser=not no_browser, say=lambda at: click.echo(f"{at}  (Ctrl-C ends it)"))
+
+
+def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
+    """What the paths name; a run directory whose job has not ended is opened again while it grows."""
+    from stepscope.cli._assemble import assemble
+    from stepscope.render.json import report_document
+    from stepscope.web import Opened
+    from stepscope.web.following import Following, state_of
+
+    def read() -> tuple[Run, dict[str, object]]:
+        run = open_for(assemble, paths, options)
+        return run, report_document(assemble(run))
+
+    run, document = read()
+    folder = Path(paths[0])
+    if len(paths) > 1 or not (folder / "run.json").is_file() or state_of(folder) != "running":
+        return Opened(run=lambda: run, document=lambda: document)
+    following = Following(folder, read, (run, document))
+    following.start()
+    return Opened(run=following.run, document=following.document, news=lambda: (following.state, following.version))

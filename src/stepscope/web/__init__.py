@@ -17,10 +17,14 @@ __all__ = ["Opened", "Routes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What is served: `run` gives the run as it is now, `document` the JSON of its report."""
+    """What is served: `run` gives the run as it is now, `document` the JSON of its report.
+
+    `news` says how the job stands (running, ended, died; past: it was over before) and which version of both this is.
+    """
 
     run: Callable[[], Run]
     document: Callable[[], Mapping[str, object]]
+    news: Callable[[], tuple[str, int]] = lambda: ("past", 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

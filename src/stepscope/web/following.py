@@ -1,0 +1,71 @@
+"""A run in progress: opened again while it grows, until the job ends or is not heard of any more."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from stepscope.core.errors import BadInput
+from stepscope.core.run import Run
+
+__all__ = ["Following", "State", "state_of"]
+
+State = Literal["running", "ended", "died"]
+Report = tuple[Run, Mapping[str, object]]
+
+_SILENT = 60  # seconds; the launcher writes once a second, so that after a minute it is gone and not only slow
+_LEAST = 5.0  # seconds between two openings: what a person still takes for live
+_SHARE = 4  # of one core at most a fourth goes into following: the job may need it
+
+
+def state_of(folder: Path) -> State:
+    """How the job of a run directory stands; one that is not heard of counts as died."""
+    try:
+        end = json.loads((folder / "end.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "running" if time.time() - _last_word(folder) < _SILENT else "died"
+    return "ended" if end.get("exit_code") == 0 else "died"
+
+
+def _last_word(folder: Path) -> float:
+    """When anything was written last."""
+    return max((path.stat().st_mtime for path in folder.glob("*") if path.is_file()), default=0.0)
+
+
+class Following:
+    """The newest report of a run in progress. `version` grows with each."""
+
+    def __init__(self, folder: Path, open_again: Callable[[], Report], first: Report) -> None:
+        self._folder = folder
+        self._open_again = open_again
+        self._newest = first
+        self.state: State = state_of(folder)
+        self.version = 1
+
+    def run(self) -> Run:
+        """The run as it was opened last."""
+        return self._newest[0]
+
+    def document(self) -> Mapping[str, object]:
+        """The report of that run."""
+        return self._newest[1]
+
+    def start(self) -> None:
+        """Follow in a thread of its own, until the job has ended."""
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _follow(self) -> None:
+        pause = _LEAST
+        while self.state == "running":
+            time.sleep(pause)
+            state = state_of(self._folder)
+            began = time.monotonic()
+            try:
+                self._newest = self._open_again()
+                self.version += 1
+            except BadInput:
+                pass  # half written just now: the next time shows it
+            self.state = state
+            pause = max(_LEAST, _SHARE * (time.monotonic() - began))

@@ -1,0 +1,49 @@
+// News of a run in progress: the server says when there is a newer report, and how the job ended.
+
+import type { App } from "../app";
+import type { Document } from "../document/types";
+
+interface News {
+  state: "running" | "ended" | "died" | "past";
+  version: number;
+}
+
+/** Follow the run, if it is in progress; `show` gets each newer document. */
+export async function follow(app: () => App, show: (document: Document) => void): Promise<void> {
+  const first = await app().fetchJson<News>("api/state");
+  if (first.state !== "running") return;
+  let version = first.version;
+  let news = first;
+  tell(app(), news.state);
+  const source = new EventSource("api/live");
+  const renew = async () => {
+    if (news.version === version || isTyping()) return;
+    version = news.version;
+    show(await app().fetchJson<Document>("api/report"));
+    tell(app(), news.state);
+  };
+  source.onmessage = (event: MessageEvent<string>) => {
+    news = JSON.parse(event.data) as News;
+    tell(app(), news.state);
+    if (news.state !== "running") source.close();
+    void renew();
+  };
+  source.onerror = () => {
+    if (news.state === "running") tell(app(), "lost");
+  };
+  document.addEventListener("focusout", () => void renew());
+}
+
+/** Say how the job stands; drawing the frame anew makes an empty place for it. */
+function tell(app: App, state: News["state"] | "lost"): void {
+  const place = document.querySelector(".live");
+  if (!place || state === "past") return;
+  const words = { running: app.words.live, ended: app.words.ended, died: app.words.died, lost: app.words.lost };
+  place.textContent = words[state];
+  place.className = state === "running" ? "live on" : "live off";
+}
+
+/** What somebody types is not taken from under the hands. */
+function isTyping(): boolean {
+  return document.activeElement instanceof HTMLInputElement;
+}
