@@ -27,7 +27,7 @@ print(int(numpy.ones(5_000_000).sum()))
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        (None, ["import dirty_decay_ms:10000,muzzy_decay_ms:-1", "then None True", "5000000"]),
+        (None, ["import dirty_decay_ms:10000,muzzy_decay_ms:-1,oversize_threshold:0", "then None True", "5000000"]),
         ("narenas:1", ["then narenas:1 False", "5000000"]),
     ],
 )

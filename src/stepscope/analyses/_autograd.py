@@ -61,13 +61,12 @@ def _backward_functions(run: Run) -> Backward:
 
 def _operators(run: Run, tree: HostTree) -> pl.DataFrame:
     """Operators: row of the tree, process, track, start, sequence, forward_thread, accumulates."""
-    rows = tree.frame.select(
-        "host_row", "track", "start", "kind", *_PROCESS, accumulates=pl.col("name").is_in(_ACCUMULATE)
-    )
+    accumulates = pl.col("name").is_in(_ACCUMULATE)
+    rows = tree.frame.select("host_row", "track", "start", "kind", "rank", accumulates=accumulates)
     linked = run.optional("host", "sequence", "forward_thread")
     rows = rows.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)).filter(pl.col("kind") == "operator")
     rows = rows.hstack(linked[rows["host_row"]])
-    rows = rows.filter(pl.col("sequence").is_not_null() | pl.col("accumulates"))
+    rows = tree.with_threads(rows.filter(pl.col("sequence").is_not_null() | pl.col("accumulates")), "pid")
     processes = rows.select(_PROCESS).unique().sort(_PROCESS).with_row_index("process")
     return rows.join(processes, on=_PROCESS, how="left", maintain_order="left", nulls_equal=True)
 

@@ -64,7 +64,9 @@ def site_table(sites: Sequence[CallSite]) -> pl.DataFrame:
 def call_sites(run: Run, tree: HostTree, rows: Ints) -> list[CallSite]:
     """The call site of each of some rows of the host tree."""
     frames = run.where("host", pl.col("kind") == "python", *THREAD, "name", "start", "end")
-    frames = frames.join(tree.frame.select(THREAD)[rows].unique(), on=THREAD, how="semi", nulls_equal=True)
+    frames = frames.join(
+        tree.threads[np.unique(tree.frame["track"].to_numpy()[rows])], on=THREAD, how="semi", nulls_equal=True
+    )
     stacks = _python_stacks(frames, tree, rows)
     if None not in stacks:
         return [stack for stack in stacks if stack]

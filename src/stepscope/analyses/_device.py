@@ -3,14 +3,14 @@
 import polars as pl
 
 from stepscope.analyses._communication import communicating_launches
-from stepscope.analyses._host import CALLS
+from stepscope.analyses._host import CALLS, enumerated
 from stepscope.analyses._tables import RECORD_TRACE_ON_GPU
 from stepscope.core.communication import computes, is_communication
 from stepscope.core.errors import MissingData
 from stepscope.core.kernels import name_test
 from stepscope.core.run import Run
 
-__all__ = ["ACCELERATOR", "ACCELERATOR_COPY", "WORK", "device_work"]
+__all__ = ["ACCELERATOR", "ACCELERATOR_COPY", "WORK", "device_work", "work_names"]
 
 WORK = ("kernel", "memcpy", "memset")
 ACCELERATOR = "accelerator"
@@ -47,16 +47,25 @@ def device_work(run: Run, *columns: str) -> pl.DataFrame:
     return work.hstack(run.optional("device", *more).filter(run.once(_is_work)))
 
 
+def work_names(run: Run) -> pl.Series:
+    """The name of each row of `device_work`, as an enumeration."""
+    return run.once(_work_names)
+
+
+def _work_names(run: Run) -> pl.Series:
+    return enumerated(run.optional("device", "name")["name"].filter(run.once(_is_work)))
+
+
 def _is_work(run: Run) -> pl.Series:
     return run.optional("device", "kind")["kind"].is_in(WORK)
 
 
 def _device_work(run: Run) -> pl.DataFrame:
-    work = run.optional("device", *_ALWAYS, "name", "collective").filter(run.once(_is_work))
+    work = run.optional("device", *_ALWAYS, "collective").filter(run.once(_is_work))
     if work.is_empty():
         raise _missing(run)
     communicates = work["collective"].is_not_null() | _is_launched(run, work)
-    communicates |= name_test(work["name"], is_communication)
+    communicates |= name_test(work_names(run), is_communication)
     role = (
         pl.when(pl.col("kind") != "kernel")
         .then(pl.lit("memory"))
@@ -79,8 +88,9 @@ def _missing(run: Run) -> MissingData:
 
 def _is_launched(run: Run, work: pl.DataFrame) -> pl.Series:
     """For each piece of work, whether an operator of communication started it, to communicate."""
-    names = work["name"].set(work["kind"] != "kernel", None)
+    names = work_names(run)
     unclear = ~name_test(names, is_communication) & ~name_test(names, computes) & names.is_not_null()
+    unclear &= work["kind"] == "kernel"
     if not unclear.any() or (launches := communicating_launches(run)).is_empty():
         return pl.Series([False]).new_from_index(0, work.height)
     keys = run.optional("device", *_LAUNCH).filter(run.once(_is_work))

@@ -110,9 +110,10 @@ def _calls(run: Run, tree: HostTree) -> pl.DataFrame:
     """Operators with a formula whose shapes were recorded: row of the tree, rank, pid, index, name and texts."""
     has_formula = pl.col("name").is_in(list(_OPERATORS))
     texts = host_where(run, ("operator",), has_formula, *_TEXTS)
-    found = tree.frame.select("rank", "pid", "index", "name", "host_row", "kind").with_row_index("row")
+    found = tree.frame.select("rank", "track", "index", "name", "host_row", "kind").with_row_index("row")
     found = found.filter(tree.passing(has_formula)).filter(pl.col("kind") == "operator")
-    calls = found.sort("host_row").drop("host_row", "kind").hstack(texts)
+    found = tree.with_threads(found, "pid").drop("track", "kind")
+    calls = found.sort("host_row").drop("host_row").hstack(texts)
     calls = _with_inputs_of_caller(calls, tree)
     arguments = pl.when(pl.col("name").is_in(list(_NEED_ARGUMENTS))).then("concrete_inputs")
     return calls.with_columns(concrete_inputs=arguments).filter(pl.col("input_dims").is_not_null())

@@ -19,6 +19,7 @@ __all__ = [
     "HostTree",
     "categories",
     "enumerated",
+    "host_names",
     "host_tree",
     "is_operator",
     "is_operator_name",
@@ -28,7 +29,8 @@ __all__ = [
 OPERATIONS = ("operator", "annotation")
 CALLS = ("runtime", "driver")
 THREAD = ("rank", "pid", "thread")
-_COLUMNS = (*THREAD, "index", "name", "kind", "start", "end", "correlation", "external_id")
+_COLUMNS = ("rank", "index", "name", "start", "end", "correlation", "external_id")
+_KIND = pl.Enum(OPERATIONS + CALLS)
 # Annotations that traces before torch 1.12 wrote as operators.
 _ANNOTATIONS = r"^ProfilerStep#|^enumerate\(Data|^Optimizer\.|^(?:Distributed)?DataParallel\.forward$"
 Ints = npt.NDArray[np.int64]
@@ -37,11 +39,13 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostTree:
-    """`frame` holds operators, annotations and calls. The arrays follow its rows.
+    """`frame` holds operators, annotations and calls, without their threads' texts. The arrays follow its rows.
 
-    `track` in it numbers the threads, `host_row` is the row in `host`. `threads` has a row for each track, in order.
+    `track` in it numbers the threads, `host_row` is the row in `host`, `kind` is an enumeration. `threads` has a row
+    for each track, in order.
     `owner` is the row of the innermost operator or annotation around a row, -1 without one; `calls` are the rows that
-    are calls of the runtime or driver.
+    are calls of the runtime or driver. `name` is `frame["name"]` as an enumeration, which groups and joins as numbers;
+    it sorts by first row, not by name.
     """
 
     frame: pl.DataFrame
@@ -49,19 +53,13 @@ class HostTree:
     nesting: Nesting
     owner: Ints
     calls: Bools
+    name: pl.Series
     _kept: dict[str, pl.Series] = field(default_factory=dict, repr=False)
 
     @property
     def names(self) -> pl.Series:
-        """The distinct names of the rows."""
+        """The distinct names of all host events, those of the rows among them."""
         return categories(self.name)
-
-    @property
-    def name(self) -> pl.Series:
-        """`frame["name"]` as an enumeration, which groups and joins as numbers; sorts by first row, not by name."""
-        if "name" not in self._kept:
-            self._kept["name"] = enumerated(self.frame["name"])
-        return self._kept["name"]
 
     def passing(self, test: pl.Expr) -> Bools:
         """The rows whose name passes a test of the column `name`, which is asked once for each name."""
@@ -80,6 +78,16 @@ class HostTree:
             self._kept["code"] = self.name.to_physical().fill_null(len(self.names)).cast(pl.Int64)
         found: Bools = np.append(passed, False)[self._kept["code"].to_numpy()]
         return found
+
+    def of_threads(self, test: pl.Expr) -> Bools:
+        """The rows whose thread passes a test of the columns of `threads`."""
+        passed: Bools = self.threads.select(test.fill_null(False)).to_series().to_numpy()
+        found: Bools = passed[self.frame["track"].to_numpy()]
+        return found
+
+    def with_threads(self, rows: pl.DataFrame, *columns: str) -> pl.DataFrame:
+        """Some rows of `frame`, which have `track`, with columns of `threads` beside them."""
+        return rows.hstack(self.threads.select(columns)[rows["track"]])
 
     @property
     def steps(self) -> Bools:
@@ -108,6 +116,15 @@ def categories(names: pl.Series) -> pl.Series:
     return kind.categories
 
 
+def host_names(run: Run) -> pl.Series:
+    """The names of all rows of `host`, as an enumeration."""
+    return run.once(_host_names)
+
+
+def _host_names(run: Run) -> pl.Series:
+    return enumerated(run.optional("host", "name")["name"])
+
+
 def host_tree(run: Run) -> HostTree:
     """Nest the host events of a run by time. Raises MissingData without any operator, annotation or call."""
     return run.once(_host_tree)
@@ -129,16 +146,17 @@ def step_number() -> pl.Expr:
 
 
 def _host_tree(run: Run) -> HostTree:
-    frame = run.optional("host", *_COLUMNS).with_row_index("host_row").filter(pl.col("kind").is_in(OPERATIONS + CALLS))
-    if frame.is_empty():
+    kind = run.optional("host", "kind")["kind"].cast(_KIND, strict=False)
+    chosen = kind.is_not_null()
+    if not chosen.any():
         raise MissingData("host events", how=RECORD_TRACE)
-    if len(_runs(frame.select("rank", "pid"))) > 1 or not frame["index"].is_sorted():
-        frame = frame.sort("rank", "pid", "index")
-    threads, track = _tracks(frame)
-    frame = frame.with_columns(track=track)
+    threads, track = _tracks(run.optional("host", *THREAD))
+    columns = run.optional("host", *_COLUMNS).with_columns(kind=kind, track=track, code=host_names(run))
+    frame, threads = _in_order(columns.with_row_index("host_row").filter(chosen), threads)
     nesting = nest(*(frame[name].to_numpy() for name in ("track", "start", "end")))
-    calls = frame["kind"].is_in(CALLS).to_numpy()
-    return HostTree(frame, threads, nesting, _owners(nesting.parent, calls), calls)
+    calls = frame["kind"].to_physical().to_numpy() >= len(OPERATIONS)
+    owner = _owners(nesting.parent, calls)
+    return HostTree(frame.drop("code"), threads, nesting, owner, calls, frame["code"])
 
 
 def _runs(frame: pl.DataFrame) -> Ints:
@@ -148,13 +166,25 @@ def _runs(frame: pl.DataFrame) -> Ints:
     return np.flatnonzero(changed)
 
 
-def _tracks(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+def _tracks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     """The threads in order of their first rows, with their numbers as `track`, and the number for each row."""
-    first = _runs(frame.select(THREAD))
-    runs = frame.select(THREAD)[first]
+    first = _runs(rows)
+    runs = rows[first]
     threads = runs.unique(maintain_order=True).with_columns(track=pl.int_range(pl.len(), dtype=pl.Int64))
     track = runs.join(threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)["track"].to_numpy()
-    return threads, pl.Series(np.repeat(track, np.diff(first, append=frame.height)))
+    return threads, pl.Series(np.repeat(track, np.diff(first, append=rows.height)))
+
+
+def _in_order(frame: pl.DataFrame, threads: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows by process and index, and their threads in order of first rows, which are numbered anew."""
+    process = threads.select(pl.struct("rank", "pid").rank("dense")).to_series().gather(frame["track"])
+    if process.min() != process.max() or not frame["index"].is_sorted():
+        frame = frame.with_columns(process=process).sort("process", "index").drop("process")
+    known = frame["track"].unique(maintain_order=True)
+    number = np.full(threads.height, -1, dtype=np.int64)
+    number[known.to_numpy()] = np.arange(len(known))
+    frame = frame.with_columns(track=pl.Series(number[frame["track"].to_numpy()]))
+    return frame, threads[known].with_columns(track=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
 def _owners(parent: Ints, is_call: Bools) -> Ints:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._host import categories, enumerated
+from stepscope.analyses._host import categories, enumerated, host_names
 from stepscope.core.run import Run
 
 __all__ = ["HostRows", "host_rows", "host_where"]
@@ -75,11 +75,10 @@ def _of_kinds(kinds: Sequence[str] | None, test: pl.Expr) -> pl.Expr:
 
 
 def _host_rows(run: Run) -> HostRows:
-    return HostRows(*(_texts(run.optional("host", name)[name]) for name in ("kind", "name")))
+    return HostRows(_texts(enumerated(run.optional("host", "kind")["kind"])), _texts(host_names(run)))
 
 
-def _texts(column: pl.Series) -> _Texts:
-    coded = enumerated(column)
+def _texts(coded: pl.Series) -> _Texts:
     distinct = categories(coded)
     place = coded.to_physical().fill_null(len(distinct)).cast(pl.Int64).to_numpy()
-    return _Texts(distinct.rename(column.name).extend_constant(None, 1), place)
+    return _Texts(distinct.rename(coded.name).extend_constant(None, 1), place)

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._device import device_work
-from stepscope.analyses._host import HostTree, enumerated
+from stepscope.analyses._device import device_work, work_names
+from stepscope.analyses._host import HostTree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._tables import RECORD_TRACE_ON_GPU, at_rows, quotient
 from stepscope.core.errors import MissingData
@@ -14,7 +14,7 @@ from stepscope.core.run import Run
 from stepscope.core.schema import Column
 from stepscope.core.tensor_cores import uses_tensor_cores
 
-__all__ = ["DEVICE", "FIGURES", "figures", "kernel_work", "owner_names", "work_names"]
+__all__ = ["DEVICE", "FIGURES", "figures", "kernel_work", "owner_names"]
 
 DEVICE = Column("device", pl.Int32, None, "index of the device")
 FIGURES = (
@@ -77,15 +77,6 @@ def owner_names(tree: HostTree | None, rows: npt.NDArray[np.int64]) -> pl.Series
     if tree is None or tree.frame.is_empty():
         return pl.Series([None], dtype=pl.Enum([])).new_from_index(0, len(rows))
     return at_rows(tree.name, np.where((rows >= 0) & ~tree.steps[rows], rows, -1))
-
-
-def work_names(run: Run) -> pl.Series:
-    """The name of each row of `device_work`, as an enumeration."""
-    return run.once(_work_names)
-
-
-def _work_names(run: Run) -> pl.Series:
-    return enumerated(launches(run).work["name"])
 
 
 def _weighted(column: str) -> pl.Expr:

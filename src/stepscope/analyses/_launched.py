@@ -15,8 +15,8 @@ __all__ = ["launched_work"]
 def launched_work(run: Run) -> pl.DataFrame:
     """Work whose launch is in the trace: rank, device, stream, start, end, call, call_name, call_start, call_end.
 
-    `call` is the row of the launch in the host tree; a graph's launch is that of all its work. Raises MissingData
-    without device work, or where no launch of it was recorded.
+    `call` is the row of the launch in the host tree; a graph's launch is that of all its work. `call_name` is an
+    enumeration. Raises MissingData without device work, or where no launch of it was recorded.
     """
     return run.once(_launched_work)
 
@@ -28,5 +28,5 @@ def _launched_work(run: Run) -> pl.DataFrame:
         raise MissingData("calls that launch device work", how=RECORD_TRACE_ON_GPU)
     work = device_work(run, "stream").select("rank", "device", "stream", "start", "end")[known]
     row = found.call[known]
-    calls = found.tree.frame.select(call_name="name", call_start="start", call_end="end")[row]
-    return work.with_columns(call=pl.Series(row)).hstack(calls)
+    calls = found.tree.frame.select(call_start="start", call_end="end")[row]
+    return work.with_columns(call=pl.Series(row), call_name=found.tree.name.gather(row)).hstack(calls)

@@ -51,7 +51,7 @@ def launches_of(run: Run, work: pl.DataFrame) -> Launches:
     call = np.full(work.height, -1, dtype=np.int64)
     for rank, pid in work.select("rank", "pid").unique().drop_nulls().iter_rows():
         of_process = (pl.col("rank") == rank) & (pl.col("pid") == pid)
-        rows = np.flatnonzero(tree.frame.select(of_process).to_series().to_numpy() & tree.calls)
+        rows = np.flatnonzero(tree.of_threads(of_process) & tree.calls)
         asked = np.flatnonzero(work.select(of_process).to_series().to_numpy())
         call[asked] = _first_calls(tree.frame, rows, work["correlation"].gather(asked))
     return Launches(work, tree, call, np.where(call >= 0, tree.owner[call], -1))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._autograd import backward_functions
-from stepscope.analyses._host import OPERATIONS, THREAD, HostTree, host_tree
+from stepscope.analyses._host import OPERATIONS, THREAD, HostTree, enumerated, host_tree
 from stepscope.analyses._host_rows import host_where
 from stepscope.analyses._module_tree import Nodes, node_tree
 from stepscope.core.errors import MissingData
@@ -147,7 +147,8 @@ def _tree(run: Run) -> HostTree:
         frame = none.head(0).with_columns(host_row=pl.lit(0, dtype=pl.UInt32), track=pl.lit(0, dtype=pl.Int64))
         nothing = np.empty(0, dtype=np.int64)
         threads = frame.select(*THREAD, "track")
-        return HostTree(frame, threads, nest(nothing, nothing, nothing), nothing, nothing.astype(np.bool_))
+        names, none_nested = enumerated(frame["name"]), nest(nothing, nothing, nothing)
+        return HostTree(frame, threads, none_nested, nothing, nothing.astype(np.bool_), names)
 
 
 def _on_tracks(calls: pl.DataFrame, tree: HostTree) -> pl.DataFrame:
@@ -162,8 +163,8 @@ def _functions(run: Run, tree: HostTree) -> pl.DataFrame:
     if tree.frame.is_empty():
         return tree.frame.select(*THREAD, "track", "start", "end", forward="track")
     found = backward_functions(run)
-    rows = tree.frame[found.function].select(*THREAD, "track", "start", "end")
-    return rows.with_columns(forward=pl.Series(found.forward, dtype=pl.Int64))
+    rows = tree.with_threads(tree.frame.select("rank", "track", "start", "end")[found.function], "pid", "thread")
+    return rows.select(*THREAD, "track", "start", "end", forward=pl.Series(found.forward, dtype=pl.Int64))
 
 
 def _times(frame: pl.DataFrame) -> tuple[Ints, Ints, Ints]:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stepscope.analyses._device import work_names
 from stepscope.analyses._flops import operator_work
 from stepscope.analyses._host import HostTree, host_tree
 from stepscope.analyses._launches import launches
@@ -27,9 +28,9 @@ Number = TypeVar("Number", np.int64, np.float64)
 class OperatorCalls:
     """`rows` are the rows of `tree.frame` that are operators, in order, and `figures` has one row for each.
 
-    Its columns: rank, name; host, host_self (ns); on_device, whether its rank has device work; device_self and
-    tensor_self (ns), the work that it started itself; device_total and tensor_total (ns), with what operators inside
-    it started; eligible; flops, with those of operators inside, null where none are known.
+    Its columns: rank; name, an enumeration; host, host_self (ns); on_device, whether its rank has device work;
+    device_self and tensor_self (ns), the work that it started itself; device_total and tensor_total (ns), with what
+    operators inside it started; eligible; flops, with those of operators inside, null where none are known.
     """
 
     tree: HostTree
@@ -55,7 +56,7 @@ def _operator_calls(run: Run) -> OperatorCalls:
     rows = np.nonzero(tree.operators)[0]
     if not len(rows):
         raise MissingData("operators", how=RECORD_TRACE)
-    figures = tree.frame.select("rank", "name", host=pl.col("end") - pl.col("start"))[rows]
+    figures = tree.frame.select("rank", host=pl.col("end") - pl.col("start"), name=tree.name)[rows]
     figures = figures.with_columns(
         pl.col("rank").is_in(_ranks_with_work(run)).alias("on_device"),
         pl.Series("host_self", tree.nesting.self_time[rows]),
@@ -83,7 +84,7 @@ def _device(run: Run, tree: HostTree, asked: Ints) -> dict[str, Ints | Bools]:
         owned = found.operator >= 0
         whole = (found.work["end"] - found.work["start"]).to_numpy()
         launching, duration = found.operator[owned], whole[owned]
-        matrix = name_test(found.work["name"], uses_tensor_cores) & (found.work["kind"] == "kernel")
+        matrix = name_test(work_names(run), uses_tensor_cores) & (found.work["kind"] == "kernel")
         owned &= matrix.to_numpy()
         with_tensor, tensor = found.operator[owned], whole[owned]
     parent = tree.nesting.parent

@@ -37,7 +37,8 @@ _ON_DEVICE = ("device_total", "device_self", "device_busy", "tensor_core_total",
 def grouped(run: Run, keys: pl.DataFrame) -> pl.DataFrame:
     """The columns of `keys`, one row for each combination, and FIGURES; what is inside a call of its key counts once.
 
-    `keys` has a row for each row of `operator_calls(run).figures`, and `rank` among its columns.
+    `keys` has a row for each row of `operator_calls(run).figures`, and `rank` among its columns. Enumerations become
+    texts.
     """
     calls = operator_calls(run)
     group, groups = numbered(keys)
@@ -64,7 +65,11 @@ def grouped(run: Run, keys: pl.DataFrame) -> pl.DataFrame:
         groups.join(rows, on="group")
         .with_columns(pl.when("on_device").then(pl.col(*_ON_DEVICE)))
         .join(steps, on="rank", how="left")
-        .with_columns(tensor_core_share=share, per_step=quotient(pl.col("calls"), pl.col("steps")))
+        .with_columns(
+            pl.col(pl.Enum).cast(pl.String),
+            tensor_core_share=share,
+            per_step=quotient(pl.col("calls"), pl.col("steps")),
+        )
     )
 
 

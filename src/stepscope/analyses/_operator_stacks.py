@@ -50,7 +50,11 @@ def operator_stacks(run: Run) -> OperatorStacks:
 def _operator_stacks(run: Run) -> OperatorStacks:
     calls = operator_calls(run)
     node, stacks = _of_frames(run, calls)
-    written = run.optional("host", "call_stack")["call_stack"].gather(calls.tree.frame["host_row"].gather(calls.rows))
+    written = run.optional("host", "call_stack")["call_stack"]
+    if written.null_count() < len(written):
+        written = written.gather(calls.tree.frame["host_row"].gather(calls.rows))
+    else:
+        written = written.clear(len(calls.rows))
     if not stacks and written.null_count() == len(written):
         return OperatorStacks(node, node >= 0, pl.DataFrame(schema=_SCHEMA))
     text = pl.select(

@@ -108,7 +108,7 @@ def _for_copies(order: HostOrder, work: Work) -> Part:
 def _for_calls(run: Run, order: HostOrder, work: Work) -> Part:
     tree = order.tree
     rows = np.flatnonzero(tree.calls & tree.named(_waits))
-    calls = tree.frame.select(_CALL)[rows]
+    calls = tree.frame.select("rank", "track", "correlation")[rows]
     of_stream = tree.named(lambda name: _named(name, _STREAM_SYNC))[rows]
     lane, record = _told(run, order, work, calls)
     lane = np.where(of_stream & (lane < 0), _lane_in_use(order, work, rows), lane)
@@ -125,18 +125,23 @@ def _told(run: Run, order: HostOrder, work: Work, calls: pl.DataFrame) -> tuple[
         "device", pl.col("kind") == "sync", "name", "rank", "pid", "device", "stream", "correlation",
         "waits_for_record", "waits_for_stream",
     )  # fmt: skip
+    if told.is_empty():
+        nothing = np.full(calls.height, -1, dtype=np.int64)
+        return nothing, nothing
     told = told.unique(_CALL, keep="first", maintain_order=True).with_columns(
         stream=pl.when(pl.col("name").str.contains("Event"))
         .then(pl.col("waits_for_stream").cast(pl.String))
         .otherwise("stream")
     )
     told = told.join(work.lanes, on=("rank", "device", "stream"), how="left", nulls_equal=True)
-    records = order.tree.frame.select(_CALL).with_row_index("record").filter(order.tree.calls)
-    records = records.filter(pl.col("correlation").is_in(told["waits_for_record"].drop_nulls().unique().implode()))
+    records = order.tree.frame.select("rank", "track", "correlation").with_row_index("record")
+    asked = pl.col("correlation").is_in(told["waits_for_record"].drop_nulls().unique().implode())
+    records = order.tree.with_threads(records.filter(asked & pl.Series(order.tree.calls)), "pid")
     told = told.join(
         records.select("record", "rank", "pid", waits_for_record="correlation"),
         on=("rank", "pid", "waits_for_record"), how="left",
     )  # fmt: skip
+    calls = order.tree.with_threads(calls, "pid")
     found = calls.join(told.select(*_CALL, "lane", "record"), on=_CALL, how="left", maintain_order="left")
     lane, record = (found[name].cast(pl.Int64).fill_null(-1).to_numpy() for name in ("lane", "record"))
     return lane, record

@@ -156,7 +156,8 @@ def _offer_events(run: Run, work: Work, order: HostOrder) -> list[int]:
     ranks = waits["rank"].unique().to_list()
     if not ranks:
         return ranks
-    calls = order.tree.frame.select(*_CALL, called="start").filter(order.tree.calls)
+    calls = order.tree.frame.select("rank", "track", "correlation", called="start").filter(order.tree.calls)
+    calls = order.tree.with_threads(calls, "pid").drop("track")
     records = calls.rename({"correlation": "waits_for_record", "called": "recorded"})
     waits = waits.join(calls, on=_CALL).join(records, on=("rank", "pid", "waits_for_record"))
     waits = waits.join(work.lanes, on=_LANE, nulls_equal=True)

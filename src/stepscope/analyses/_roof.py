@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stepscope.analyses._device import work_names
 from stepscope.analyses._flops import HEAVY, operator_work
 from stepscope.analyses._host import host_tree
 from stepscope.analyses._launches import Launches, launches
@@ -99,7 +100,7 @@ def _on_device(run: Run, work: pl.DataFrame) -> pl.DataFrame:
         found = launches(run)
     except MissingData:
         return pl.DataFrame(schema=_TIMED)
-    matrix = name_test(found.work["name"], uses_tensor_cores)
+    matrix = name_test(work_names(run), uses_tensor_cores)
     pieces = found.work.with_columns(matrix=matrix, row=pl.Series(_rows(found, work)))
     pieces = pieces.filter((pl.col("role") == "compute") | name_test(pieces["name"], _is_within))
     pieces = pieces.select(*_CALL, "matrix", at="start", time=pl.col("end") - pl.col("start"))

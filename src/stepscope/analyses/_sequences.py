@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._device import device_work
+from stepscope.analyses._device import device_work, work_names
 from stepscope.analyses._host import HostTree, host_tree
-from stepscope.analyses._kernel_figures import work_names
 from stepscope.analyses._launches import launches
 from stepscope.core.nesting import outwards
 from stepscope.core.run import Run

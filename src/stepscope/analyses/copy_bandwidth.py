@@ -5,6 +5,7 @@ the bandwidths of the copies that run then, each taken as even over its duration
 those of `copies`. Copies of unknown size or of no duration are left out. Definition: HTA's memory bandwidth series.
 """
 
+import numpy as np
 import polars as pl
 
 from stepscope.analyses._copies import KINDS, copy_events
@@ -29,21 +30,28 @@ def compute(run: Run) -> pl.DataFrame:
     copies = copy_events(run).drop_nulls("bandwidth").filter(pl.col("end") > pl.col("start"))
     if copies.is_empty():
         raise MissingData("copies or sets of device memory of known size", how=RECORD_TRACE_ON_GPU)
+    kinds = copies.select(KINDS).unique().sort(KINDS).with_row_index("kind")
+    copies = copies.join(kinds, on=KINDS, nulls_equal=True, maintain_order="left")
     changes = pl.concat(
         [
-            copies.select(*KINDS, "bandwidth", time="start", running=pl.lit(1, dtype=pl.Int64)),
-            copies.select(*KINDS, -pl.col("bandwidth"), time="end", running=pl.lit(-1, dtype=pl.Int64)),
+            copies.select("kind", "bandwidth", time="start", running=pl.lit(1, dtype=pl.Int64)),
+            copies.select("kind", -pl.col("bandwidth"), time="end", running=pl.lit(-1, dtype=pl.Int64)),
         ]
     )
-    steps = (
-        changes.sort(*KINDS, "time", "bandwidth")
-        .group_by(*KINDS, "time", maintain_order=True)
-        .agg(pl.col("running", "bandwidth").sum())
-    )
-    series = steps.with_columns(pl.col("running", "bandwidth").cum_sum().over(KINDS))
+    steps = _steps(changes)
+    series = steps.with_columns(pl.col("running", "bandwidth").cum_sum().over("kind"))
     # Nothing running is exactly 0, not what rounding leaves of a sum and its reverse.
     even = pl.when(pl.col("running") > 0).then("bandwidth").otherwise(0.0)
-    return shaped(series.with_columns(bandwidth=even), COLUMNS)
+    return shaped(series.with_columns(bandwidth=even).hstack(kinds.select(KINDS)[series["kind"]]), COLUMNS)
+
+
+def _steps(changes: pl.DataFrame) -> pl.DataFrame:
+    """The sum of the changes at each moment, in order of kind and time."""
+    keys = [changes[name].to_numpy() for name in ("bandwidth", "time", "kind")]
+    changes = changes[np.lexsort(keys)]  # much faster than to sort the table
+    moment = changes.select(pl.struct("kind", "time").rle_id()).to_series().set_sorted()
+    steps = changes.group_by(moment.alias("moment"), maintain_order=True)
+    return steps.agg(pl.col("kind", "time").first(), pl.col("running", "bandwidth").sum())
 
 
 ANALYSIS = copy_bandwidth = Analysis(compute=compute, columns=COLUMNS, scope="rank")

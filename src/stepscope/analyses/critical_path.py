@@ -28,12 +28,12 @@ import polars as pl
 
 from stepscope.analyses._adjusted import adjusted_steps
 from stepscope.analyses._covering import Stretches
+from stepscope.analyses._device import work_names
 from stepscope.analyses._device_gaps import LONG_DELAY
 from stepscope.analyses._host import THREAD as OF_THREAD
 from stepscope.analyses._host import categories
 from stepscope.analyses._host_activity import ACTIVITY, host_activity
 from stepscope.analyses._host_order import HostOrder, host_order
-from stepscope.analyses._kernel_figures import work_names
 from stepscope.analyses._markers import data_waits
 from stepscope.analyses._path_pieces import Pieces, cut, pieces
 from stepscope.analyses._path_waits import main_tracks, path_waits, synchronises, transfers_on_host
@@ -120,7 +120,9 @@ def _path_rows(run: Run) -> pl.DataFrame:
     whole = pl.concat([part.with_columns(duration=duration).select("number", *_NAMES) for part in parts])
     number, start = whole["number"].to_numpy(), whole["start"].to_numpy()
     by_time = np.argsort(start, kind="stable")  # much faster than to sort the table
-    path: pl.DataFrame = whole[by_time[np.argsort(number[by_time], kind="stable")]]
+    order_of_path = by_time[np.argsort(number[by_time], kind="stable")]
+    unknown = [name for name in _SITE if whole[name].null_count() == whole.height]  # alike in any order
+    path: pl.DataFrame = whole.drop(unknown)[order_of_path].hstack(whole.select(unknown)).select(whole.columns)
     _check(path, steps)
     return path
 

@@ -33,7 +33,9 @@ def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, the largest total first. Raises MissingData as `critical_path` does."""
     path = path_rows(run)
     steps = path.group_by("rank").agg(steps=pl.col("number").n_unique(), whole=pl.col("duration").sum())
-    rows = path.group_by(_KEY).agg(segments=pl.len(), total=pl.col("duration").sum())
+    known = [name for name in _KEY if path[name].null_count() < path.height]
+    rows = path.group_by(known).agg(segments=pl.len(), total=pl.col("duration").sum())
+    rows = rows.with_columns(pl.lit(None, dtype=path[name].dtype).alias(name) for name in _KEY if name not in known)
     rows = rows.with_columns(pl.col(pl.Enum).cast(pl.String)).with_columns(name=_NO_STEP)
     rows = rows.group_by(_KEY).agg(pl.col("segments", "total").sum()).join(steps, on="rank")
     total = pl.col("total")

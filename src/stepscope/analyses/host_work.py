@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 import polars as pl
 
-from stepscope.analyses._host import THREAD, host_tree
+from stepscope.analyses._host import host_tree
 from stepscope.analyses._launches import launches
 from stepscope.analyses._tables import RANK, RECORD_TRACE, by_rank, shaped, table
 from stepscope.analyses._trace_phases import PHASES, TracedStep, traced_steps
@@ -38,9 +38,9 @@ def compute(run: Run) -> pl.DataFrame:
     if not steps:
         raise MissingData("traced steps", how=RECORD_TRACE)
     tree = host_tree(run)
-    operators = tree.frame.select(*THREAD, "start", "end").filter(tree.operators)
+    operators = tree.frame.select("track", "start", "end").filter(tree.operators)
     calls, rows = _launch_starts(run), []
-    own = cache(partial(_operators, operators))
+    own = cache(partial(_operators, operators, tree.threads))
     for phase, step, time in _times(steps):
         inside = int(overlap_each(time, own(step.rank, step.pid, step.thread, phase == "backward")).sum())
         rows.append((step.rank, phase, total(time), inside, total(time) - inside, _count(time, calls.get(step.rank))))
@@ -63,12 +63,12 @@ def _times(steps: tuple[TracedStep, ...]) -> Iterator[tuple[str, TracedStep, Spa
             yield phase, of_thread[0], np.concatenate([step.phases[phase] for step in of_thread])
 
 
-def _operators(operators: pl.DataFrame, rank: int, pid: str, thread: str, on_any: bool) -> Spans:
+def _operators(operators: pl.DataFrame, threads: pl.DataFrame, rank: int, pid: str, thread: str, on_any: bool) -> Spans:
     """When any operator was running on a thread, or on any of its process."""
     own = (pl.col("rank") == rank) & (pl.col("pid") == pid)
     if not on_any:
         own &= pl.col("thread") == thread
-    return union(spans(operators.filter(own)))
+    return union(spans(operators.filter(pl.col("track").is_in(threads.filter(own)["track"].implode()))))
 
 
 def _launch_starts(run: Run) -> dict[int, np.typing.NDArray[np.int64]]:

@@ -32,6 +32,7 @@ COLUMNS = (
     Column("line_total", pl.Int64, "ns", "idle time of this cause on that line"),
 )
 _DEVICE = ("rank", "device")
+_DOING = ("class", "activity", "file", "line", "function")
 _OF_THE_HOST = (*BEFORE_LAUNCH, "launch")
 
 
@@ -49,10 +50,11 @@ def compute(run: Run) -> pl.DataFrame:
 
 def _of_cause(gaps: pl.DataFrame, cause: str) -> pl.DataFrame:
     time = pl.col(cause)
-    found = gaps.filter(time > 0)
+    found = gaps.select(*_DEVICE, cause).filter(time > 0)
     sums = found.group_by(_DEVICE).agg(gaps=pl.len(), total=time.sum(), longest=time.max())
     sums = sums.with_columns(pl.lit(cause).alias("class"))
-    watched = found.filter(pl.col("class") == cause) if cause in _OF_THE_HOST else found.clear()
+    watched = gaps.select(*_DEVICE, cause, *_DOING)
+    watched = watched.filter((pl.col("class") == cause) & (time > 0)) if cause in _OF_THE_HOST else watched.clear()
     for names, of_names in ((("activity",), "activity_total"), (("file", "line", "function"), "line_total")):
         sums = sums.join(_most(watched, names, cause, of_names), on=_DEVICE, how="left")
     return sums

@@ -61,6 +61,7 @@ def compute(run: Run) -> pl.DataFrame:
         slow_calls=(host > _SLOW_CALL).sum(),
         late_starts=(delay > _LATE_START).sum(),
     )
+    rows = rows.with_columns(pl.col("call").cast(pl.String))
     return shaped(rows.sort("rank", "calls", "call", descending=[False, True, False]), COLUMNS)
 
 

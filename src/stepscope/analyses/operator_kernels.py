@@ -108,7 +108,7 @@ def _of_host(tree: HostTree, found: Launches | None) -> pl.DataFrame:
     rows = np.flatnonzero(tree.calls)
     calls = tree.frame.select("rank", "kind", duration=pl.col("end") - pl.col("start"))[rows]
     return calls.with_columns(
-        enumerated(calls["kind"]), name=at_rows(tree.name, rows), operator=owner_names(tree, tree.owner[rows]),
+        name=at_rows(tree.name, rows), operator=owner_names(tree, tree.owner[rows]),
         launch=pl.lit(None, dtype=pl.String), started=pl.Series(started[rows]),
     )  # fmt: skip
 

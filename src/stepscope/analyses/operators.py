@@ -24,9 +24,7 @@ COLUMNS = (RANK, Column("name", pl.String, None, "operator"), *FIGURES)
 def compute(run: Run) -> pl.DataFrame:
     """Rows by device_self, then host_self, largest first. Raises MissingData without operators."""
     calls = operator_calls(run)
-    names = calls.figures.select("rank", name=calls.tree.name.gather(calls.rows))
-    rows = grouped(run, names).with_columns(pl.col("name").cast(pl.String))
-    return shaped(in_order(rows, "name"), COLUMNS)
+    return shaped(in_order(grouped(run, calls.figures.select("rank", "name")), "name"), COLUMNS)
 
 
 LEADING = (

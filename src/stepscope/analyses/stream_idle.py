@@ -60,7 +60,8 @@ def compute(run: Run) -> pl.DataFrame:
     for of_device in parts(_work(run), "rank", "device"):
         busy = union(spans(of_device))
         unknown = subtract(unrecorded(run, of_device["rank"][0]), busy)
-        streams = of_device.sort("start", "end", "call_start").partition_by("stream", maintain_order=True)
+        times = of_device.select(*_STREAM, "start", "end", "call_start", "call_end")
+        streams = times.sort("start", "end", "call_start").partition_by("stream", maintain_order=True)
         rows += [(*part.select(_STREAM).row(0), *_row(part, busy, unknown)) for part in streams]
     return table(rows, COLUMNS).sort(_STREAM)
 

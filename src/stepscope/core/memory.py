@@ -11,7 +11,8 @@ import os
 __all__ = ["keep_freed_memory", "polars_keeping_freed_memory"]
 
 _CONFIGURATION = "_RJEM_MALLOC_CONF"  # of jemalloc as polars is built with it, which reads it when it is imported
-_KEPT = "dirty_decay_ms:10000,muzzy_decay_ms:-1"
+# Without the last one, what has more than 8 MB lies apart and is given back at once: a tenth more page faults.
+_KEPT = "dirty_decay_ms:10000,muzzy_decay_ms:-1,oversize_threshold:0"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _NEVER, _LARGEST = 2**31 - 1, 32 << 20  # bytes: the most that mallopt takes
 
