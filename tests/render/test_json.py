@@ -60,7 +60,7 @@ def test_a_report_is_as_promised(report: Report) -> None:
             {"label": "data wait", "value": 26_000_000, "unit": "ns", "source": "steps"},
             {"label": "share of the step", "value": 0.634, "unit": "ratio", "source": "steps"},
         ],
-        "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__"}],
+        "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__", "text": "image = resize(image)"}],
         "advice": [
             {"text": "Load in workers:", "code": "DataLoader(\n    dataset,\n    num_workers=2,\n)"},
             {"text": "Make the transform cheaper.", "code": ""},

@@ -69,9 +69,9 @@ function answers(report: Report, app: App): HTMLElement {
   return element("dl", { class: "answers" }, ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, sentence(value)))));
 }
 
-function findings(report: Report, app: App): HTMLElement {
+function findings(report: Report, app: App): HTMLElement | string {
+  if (!report.findings.length) return ""; // the summary says what was looked for
   const part = element("section", { class: "findings", "aria-label": app.words.findings }, element("h2", {}, app.words.findings));
-  if (!report.findings.length) part.append(element("p", {}, app.words.nothingFound));
   for (const finding of report.findings) drawFinding(part, finding, app);
   return part;
 }

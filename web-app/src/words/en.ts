@@ -6,7 +6,7 @@ export const en = {
   views: "Views",
   search: "Search",
   searchHint: "Search findings, sections and tables ( / )",
-  noHits: "Nothing found.",
+  noHits: "No hits.",
   theme: "Theme",
   themeAuto: "as the system",
   themeLight: "light",
