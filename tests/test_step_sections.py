@@ -30,7 +30,7 @@ def test_each_step_is_a_bar_whose_parts_add_up() -> None:
 def test_of_many_steps_a_bar_is_the_mean_of_several_and_that_is_said() -> None:
     lines, text = SECTIONS.get("step-times").build(stepped(1000).run())
     assert isinstance(lines, Lines) and isinstance(text, Text)
-    points = lines.lines[0].points
+    points = list(lines.lines[0].points)
     assert len(points) == 334
     assert points[1] == (3, 4 * MS)
     assert "mean" in lines.title
@@ -61,7 +61,7 @@ def test_memory_over_time_stands_against_the_capacity() -> None:
     lines = SECTIONS.get("memory").build(synth.run())[0]
     assert isinstance(lines, Lines)
     assert [line.label for line in lines.lines] == ["allocated", "reserved"]
-    assert lines.lines[0].points == ((0, 100), (MS, 400), (2 * MS, 100))
+    assert list(lines.lines[0].points) == [(0, 100), (MS, 400), (2 * MS, 100)]
     assert [(limit.label, limit.value) for limit in lines.limits] == [("capacity", 1000)]
 
 

@@ -11,6 +11,7 @@ from stepscope.analyses.steps import steps
 from stepscope.core.run import Run
 from stepscope.core.schema import empty
 from stepscope.render.format import cell
+from stepscope.web import Opened
 from stepscope.web.routes.tables import listed
 
 from ..export.recorded import recorded
@@ -89,6 +90,22 @@ def test_evidence_leads_to_its_table(browser: Browser, address: str) -> None:
         link.click()
         page.wait_for_function("() => document.querySelector('main').dataset.view !== 'overview'")
         assert f"table={source}" in page.url
+
+
+def test_a_run_in_progress_is_followed_until_it_ends(browser: Browser, run: Run) -> None:
+    first = what(run).document()
+    news = [("running", 1)]
+    newer = {**first, "verdict": {**first["verdict"], "sentence": "Balanced: it has changed."}}  # type: ignore[dict-item]
+    live = Opened(run=lambda: run, document=lambda: first if news[-1][1] == 1 else newer, news=lambda: news[-1])
+    with served(live) as address, opened(browser, address) as page:
+        page.wait_for_selector(".live.on")
+        go(page, view="step-times")
+        page.wait_for_selector(".live.on")
+        go(page, view="overview")
+        news.append(("ended", 2))
+        page.wait_for_selector(".live.off")
+        page.wait_for_function("() => document.querySelector('h1').textContent === 'Balanced: it has changed.'")
+        assert page.locator(".live").inner_text() == "the job has ended"
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import type { Document } from "./document/types";
 import { element } from "./dom/element";
 import { listenToKeys } from "./shell/keys";
 import { listenToPrinting } from "./shell/print";
-import { follow } from "./shell/live";
+import { follow, tellAgain } from "./shell/live";
 import { Shell } from "./shell/shell";
 import { followSystem, showTheme, wantedTheme } from "./shell/theme";
 import { State } from "./state/state";
@@ -34,6 +34,7 @@ async function start(): Promise<void> {
     views = viewsOf(app);
     showTheme(wantedTheme(state));
     shell.draw(app, views);
+    tellAgain(app);
   };
   state.onChange(draw);
   listenToKeys(() => app);

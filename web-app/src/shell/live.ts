@@ -8,6 +8,9 @@ interface News {
   version: number;
 }
 
+type Told = News["state"] | "lost";
+let told: Told = "past";
+
 /** Follow the run, if it is in progress; `show` gets each newer document. */
 export async function follow(app: () => App, show: (document: Document) => void): Promise<void> {
   const first = await app().fetchJson<News>("api/state");
@@ -34,8 +37,14 @@ export async function follow(app: () => App, show: (document: Document) => void)
   document.addEventListener("focusout", () => void renew());
 }
 
-/** Say how the job stands; drawing the frame anew makes an empty place for it. */
-function tell(app: App, state: News["state"] | "lost"): void {
+function tell(app: App, state: Told): void {
+  told = state;
+  tellAgain(app);
+}
+
+/** Say how the job stands: drawing the frame anew makes an empty place for it. */
+export function tellAgain(app: App): void {
+  const state = told;
   const place = document.querySelector(".live");
   if (!place || state === "past") return;
   const words = { running: app.words.live, ended: app.words.ended, died: app.words.died, lost: app.words.lost };
