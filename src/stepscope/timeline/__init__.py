@@ -1,0 +1,16 @@
+"""The timeline of a run: its tracks, and what is drawn of a window of them at the resolution of a screen.
+
+Tracks are prepared once for a run; a frame then costs about as much as it has pixels, not as the run has events.
+"""
+
+from stepscope.timeline.content import Track
+from stepscope.timeline.contents import origin, tracks
+from stepscope.timeline.details import Event, event
+from stepscope.timeline.excerpt import excerpt
+from stepscope.timeline.frame import Frame, frame
+from stepscope.timeline.search import Found, Ref, find
+from stepscope.timeline.sums import Sums, sums
+
+__all__ = [
+    "Event", "Found", "Frame", "Ref", "Sums", "Track", "event", "excerpt", "find", "frame", "origin", "sums", "tracks",
+]  # fmt: skip
