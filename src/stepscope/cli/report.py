@@ -49,7 +49,8 @@ def COMMAND(
     if standby:
         _stand_by()
     build = first_screen if summary else assemble
-    report = build(open_for(build, paths, Opening(**words)))
+    run = open_for(build, paths, Opening(**words))
+    report = build(run)
     match form:
         case "json":
             from stepscope.render.json import dumps, report_document
@@ -61,8 +62,9 @@ def COMMAND(
             write_text(report_markdown(report), output)
         case "html":
             from stepscope.render.html import report_html
+            from stepscope.timeline import excerpt
 
-            write_text(report_html(report), output)
+            write_text(report_html(report, excerpt(run)), output)
         case _:
             from stepscope.render.terminal import console_for, print_report, print_summary
 

@@ -6,8 +6,10 @@ browser runs; the app sets every name as text.
 """
 
 import base64
+import gzip
 import hashlib
 import json
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 
@@ -25,10 +27,10 @@ STATIC = {"app.js": "text/javascript", "app.css": "text/css"}
 _NOSCRIPT = "This page needs JavaScript. `stepscope report` prints the same in a terminal, --format markdown as text."
 
 
-def report_html(report: Report) -> str:
-    """The whole report as one file."""
+def report_html(report: Report, timeline: Mapping[str, object] | None = None) -> str:
+    """The whole report as one file; with the excerpt of the timeline that it shows."""
     title = f"{plain(report.run.path)} – stepscope"
-    return _file(title, sentence(report.verdict), report_document(report))
+    return _file(title, sentence(report.verdict), report_document(report), timeline)
 
 
 def page_html(page: Page) -> str:
@@ -60,7 +62,7 @@ def app_file(name: str) -> str:
         ) from None  # fmt: skip
 
 
-def _file(title: str, summary: str, document: dict[str, object]) -> str:
+def _file(title: str, summary: str, document: dict[str, object], timeline: Mapping[str, object] | None = None) -> str:
     script, style = app_file("app.js"), app_file("app.css")
     if "</script" in script.lower() or "</style" in style.lower():
         raise ValueError("the app would end its own element")
@@ -75,7 +77,10 @@ def _file(title: str, summary: str, document: dict[str, object]) -> str:
     ]
     body = f"<noscript><h1>{escape(summary)}</h1><p>{_NOSCRIPT}</p></noscript>"
     data = f'<script type="application/json" id="data">{_data(document)}</script>'
-    return _page(title, head, f"{body}\n{data}\n<script>{script}</script>")
+    more = (
+        f'\n<script type="application/octet-stream" id="timeline-data">{_packed(timeline)}</script>' if timeline else ""
+    )
+    return _page(title, head, f"{body}\n{data}{more}\n<script>{script}</script>")
 
 
 def _page(title: str, head: list[str], body: str) -> str:
@@ -101,6 +106,12 @@ def _data(document: dict[str, object]) -> str:
     """JSON in which nothing can end the element it stands in."""
     written = json.dumps(finite(document), allow_nan=False, separators=(",", ":"))
     return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _packed(document: Mapping[str, object]) -> str:
+    """JSON, compressed: of many numbers a tenth is left."""
+    written = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(written.encode(), mtime=0)).decode()
 
 
 def _hash(content: str) -> str:

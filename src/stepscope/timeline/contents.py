@@ -7,7 +7,7 @@ import numpy as np
 from stepscope.core.run import Run, chain
 from stepscope.timeline.clock import on_clock
 from stepscope.timeline.content import Content, Kind, Track
-from stepscope.timeline.spans import device_spans, host_spans, loader_spans, step_spans
+from stepscope.timeline.spans import TRACE_CLOCK, device_spans, host_spans, loader_spans, step_spans
 from stepscope.timeline.values import device_values, memory_values, system_values, trace_counters
 
 __all__ = ["chosen", "contents", "notes", "origin", "tracks"]
@@ -43,11 +43,11 @@ def origin(run: Run) -> int:
 
 def notes(run: Run) -> tuple[str, ...]:
     """What of a run is not drawn, and why."""
-    lacking = [
-        name
-        for table, name in (("steps", "recorded steps"), ("loader_spans", "loading"), ("system", "the machine"))
-        if run.rows(table) and on_clock(run, None, np.zeros(1, dtype=np.int64)) is None
-    ]
+    if on_clock(run, None, np.zeros(1, dtype=np.int64)) is not None:
+        return ()
+    recorded = (run.optional("steps", "clock")["clock"] != TRACE_CLOCK).any()
+    known = {"recorded steps": recorded, "loading": run.rows("loader_spans"), "the machine": run.rows("system")}
+    lacking = [name for name, there in known.items() if there]
     if not lacking:
         return ()
     return (

@@ -75,6 +75,8 @@ def event(run: Run, ref: Ref) -> Event:
     stack = str(row.get("call_stack") or "").split(";") if row else []
     site = user_site(text.strip() for text in (*frames, *stack))
     place = None if site.file is None else f"{site.file}:{site.line}"
+    if row.get("file") and row.get("line"):
+        place = f"{row['file']}:{row['line']}"
     return Event(ref, name, content.categories[code], end, tuple(_arguments(row, columns)), (*linked, *around), place)
 
 

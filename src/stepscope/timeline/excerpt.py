@@ -20,6 +20,7 @@ from stepscope.timeline.lanes import Ints, Lane
 __all__ = ["MOST_SPANS", "excerpt"]
 
 MOST_SPANS = 12_000  # 100 to 200 kB of a packed file, with what the tables hold about each
+MOST_RANKS = 4  # of which events have to be read again where ranks were opened apart
 _COLUMNS = 1000  # of values over time
 _TOLD = {
     "host": ("kind", "input_dims", "input_types", "sequence", "module_id"),
@@ -33,8 +34,16 @@ _TOLD = {
 
 
 def excerpt(run: Run, most: int = MOST_SPANS) -> dict[str, Any]:
-    """The tracks, and of each the spans in the window, as plain data for JSON; times as in `answers`."""
-    contents, first = chosen(run, None), origin(run)
+    """The tracks, and of each the spans in the window, as plain data for JSON; times as in `answers`.
+
+    Empty where there is nothing to draw. Of many ranks the first MOST_RANKS are told, and a note says so.
+    """
+    known = tracks(run)
+    ranks = sorted({track.rank for track in known if track.rank is not None})
+    kept = [track for track in known if track.rank is None or track.rank in ranks[:MOST_RANKS]]
+    if not kept:
+        return {}
+    contents, first = chosen(run, [track.id for track in kept]), origin(run)
     start, end = _window(run, contents, most)
     values = [content.track.id for content in contents if not isinstance(content, Spans)]
     seen = frame(run, (start, end), _COLUMNS, values) if values and end > start else None
@@ -46,10 +55,15 @@ def excerpt(run: Run, most: int = MOST_SPANS) -> dict[str, Any]:
         if isinstance(content, Spans)
     }
     low = {id_: [values_answer(track.low), values_answer(track.high)] for id_, track in of_values.items()}
-    return tracks_answer(run) | {
+    answer = tracks_answer(run)
+    names_kept = {track.id for track in kept}
+    answer["tracks"] = [track for track in answer["tracks"] if track["id"] in names_kept]
+    if len(ranks) > MOST_RANKS:
+        answer["notes"].append(f"this file holds the first {MOST_RANKS} of {len(ranks)} ranks")
+    return answer | {
         "path": run.path,
         "window": [start - first, end - first],
-        "whole": all(track.first >= start and track.last <= end for track in tracks(run)),
+        "whole": all(track.first >= start and track.last <= end for track in known) and len(kept) == len(known),
         "names": [list(name) for name in names.number],
         "told": [json.loads(text) for text in told.number],
         "meanings": _meanings(),

@@ -15,9 +15,11 @@ from stepscope.timeline.content import Category, Kind, Spans, Track
 from stepscope.timeline.lanes import Ints
 from stepscope.timeline.naming import Naming, named, spans_of
 
-__all__ = ["device_spans", "host_spans", "loader_spans", "process_name", "step_spans"]
+__all__ = ["TRACE_CLOCK", "device_spans", "host_spans", "loader_spans", "process_name", "step_spans"]
 
-_TRACE_CLOCK = "kineto"
+TRACE_CLOCK = "kineto"
+"""The clock of steps that are a trace's own."""
+
 _FEEDER = ("serialize", "send")
 _CALLS = ("transform", "decode", "read", "label")  # stages that are named for the class or function that is called
 _WAITS = ("index wait", "wait", "put", "send")
@@ -48,7 +50,7 @@ def step_spans(run: Run) -> Iterator[Spans]:
     for (rank,), rows in _parts(found, "rank"):
         track = _track("steps", f"steps:{rank}", rank, None, f"rank {rank}", "steps")
         times = [found[name].to_numpy() for name in ("start", "end")]
-        if found["clock"][int(rows[0])] != _TRACE_CLOCK:
+        if found["clock"][int(rows[0])] != TRACE_CLOCK:
             times = _moved(run, track.rank, times, rows)
         if times:
             yield spans_of(track, "steps", times[0], times[1], naming, rows)

@@ -2,6 +2,7 @@
 
 import type { View } from "../app";
 import { allTables } from "./all_tables";
+import { timeline } from "../timeline";
 import { overview } from "./overview";
 
-export const VIEWS: readonly View[] = [overview, allTables];
+export const VIEWS: readonly View[] = [overview, timeline, allTables];

@@ -1,0 +1,97 @@
+"""The timeline: tracks, frames of a window, search, spans, sums. Times are ns from the first moment of the run."""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from stepscope.core.run import Run
+from stepscope.timeline import Ref, event, find, frame, origin, sums, tracks
+from stepscope.timeline.answers import event_answer, found_answer, frame_answer, sums_answer, tracks_answer
+from stepscope.timeline.moves import moved
+from stepscope.web import Opened, Routes
+
+__all__ = ["ROUTES"]
+
+_WORTH_IT = 4096  # bytes from which compressing saves more than it costs
+_QUICK = 1  # level: time counts more than size
+_LONGEST_TEXT = 300  # letters of a search
+Words = Mapping[str, str]
+
+
+def make(opened: Opened) -> list[BaseRoute]:
+    preparing = threading.Lock()  # tracks are prepared once, not once for each request that comes meanwhile
+
+    def answering(answer: Callable[[Run, Words], Any]) -> Callable[[Request], Response]:
+        def respond(request: Request) -> Response:
+            run = opened.run()
+            with preparing:
+                tracks(run)
+            try:
+                return _json(request, answer(run, request.query_params), 200)
+            except KeyError as missing:
+                return _json(request, {"error": f"there is no such thing in the timeline: {missing.args[0]}"}, 404)
+            except ValueError as wrong:
+                return _json(request, {"error": str(wrong)}, 400)
+
+        return respond
+
+    answers = {"tracks": _tracks, "frame": _frame, "find": _find, "event": _event, "sums": _sums}
+    return [Route(f"/api/timeline/{name}", answering(answer)) for name, answer in answers.items()]
+
+
+def _tracks(run: Run, _: Words) -> dict[str, Any]:
+    return tracks_answer(run)
+
+
+def _frame(run: Run, words: Words) -> dict[str, Any]:
+    return frame_answer(frame(run, _window(run, words), int(words["width"]), _chosen(run, words)), origin(run))
+
+
+def _sums(run: Run, words: Words) -> dict[str, Any]:
+    return sums_answer(sums(run, _window(run, words), _chosen(run, words)))
+
+
+def _find(run: Run, words: Words) -> dict[str, Any]:
+    text = words["text"][:_LONGEST_TEXT]
+    at = int(words["at"]) + origin(run) if "at" in words else None
+    after = _ref(run, words) if "track" in words else None
+    return found_answer(find(run, text, after, backwards="backwards" in words, at=at), origin(run))
+
+
+def _event(run: Run, words: Words) -> dict[str, Any]:
+    return event_answer(event(run, moved(run, _ref(run, words), words.get("way", ""))), origin(run))
+
+
+def _window(run: Run, words: Words) -> tuple[int, int]:
+    return int(words["from"]) + origin(run), int(words["to"]) + origin(run)
+
+
+def _ref(run: Run, words: Words) -> Ref:
+    return Ref(words["track"], int(words["lane"]), int(words["start"]) + origin(run))
+
+
+def _chosen(run: Run, words: Words) -> list[str] | None:
+    """The tracks asked for by their places in the list of tracks: names of hundreds are too long for an address."""
+    if "tracks" not in words:
+        return None
+    known = tracks(run)
+    places = [int(place) for place in words["tracks"].split(",") if place]
+    return [known[place].id for place in places if 0 <= place < len(known)]
+
+
+def _json(request: Request, document: Any, status: int) -> Response:
+    data = json.dumps(document, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    headers = {}
+    if len(data) > _WORTH_IT and "gzip" in request.headers.get("accept-encoding", ""):
+        data = gzip.compress(data, compresslevel=_QUICK)
+        headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return Response(data, status, headers=headers, media_type="application/json")
+
+
+ROUTES = Routes(make=make)

@@ -1,0 +1,255 @@
+"""The timeline in a real browser: from a server and from a file, by mouse and by keyboard, with Python's own counts."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, expect
+
+from stepscope.cli._assemble import assemble
+from stepscope.core.run import Run
+from stepscope.core.synth import MS, Synth
+from stepscope.render.html import report_html
+from stepscope.render.json import report_document
+from stepscope.store import open_run
+from stepscope.timeline import excerpt, find, frame, origin, sums
+from stepscope.timeline.frame import SpanFrame
+from stepscope.web import Opened
+from stepscope.web.app import application
+from stepscope.web.serving import listening
+
+REAL = "hta/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
+GUTTER = 230  # pixels left of the tracks on a wide screen
+
+
+def synthetic() -> Run:
+    """Ten steps of an operator, its launch and a kernel, and many operators below a pixel."""
+    synth = Synth()
+    for step in range(10):
+        at = 100 * step
+        synth.step(step, at, at + 100, clock="kineto")
+        synth.host("aten::mm", "operator", at + 10, at + 40, input_dims="[[64, 64]]")
+        synth.host("cudaLaunchKernel", "runtime", at + 12, at + 14, correlation=step + 1)
+        synth.kernel(at + 20, at + 80, "gemm", correlation=step + 1, grid="[8, 1, 1]")
+        for k in range(200):
+            synth.host("tiny", "operator", at + 50 + k * 0.05, at + 50.02 + k * 0.05)
+    return synth.run()
+
+
+@contextmanager
+def served(run: Run) -> Iterator[str]:
+    document = report_document(assemble(run))
+    app = application(Opened(run=lambda: run, document=lambda: document), hosts=frozenset(["127.0.0.1"]))
+    made = listening("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [made]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{made.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return synthetic()
+
+
+@pytest.fixture(scope="module")
+def address(run: Run) -> Iterator[str]:
+    with served(run) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    assert complaints == []
+    context.close()
+
+
+def opened(page: Page, address: str, words: str = "") -> None:
+    page.goto(f"{address}#view=timeline{words}")
+    page.wait_for_selector(".timeline[data-drawn]")
+
+
+def shown(page: Page) -> tuple[int, int, int, dict[str, tuple[int, int]]]:
+    """The window and its width in pixels, and for each track how many spans are drawn, and how many there are."""
+    told = page.evaluate(
+        "[document.querySelector('.timeline').dataset.drawn,"
+        " [...document.querySelectorAll('[data-track]')].map(item => [item.dataset.track, item.textContent])]"
+    )
+    start, end, width = (int(number) for number in told[0].split(","))
+    counts = {}
+    for track, text in told[1]:
+        words = text.rpartition(": ")[2].replace(",", "")
+        if match := re.match(r"(\d+) of (\d+) drawn", words):
+            counts[track] = int(match[1]), int(match[2])
+        elif match := re.match(r"(\d+) span", words):
+            counts[track] = int(match[1]), int(match[1])
+    return start, end, width, counts
+
+
+def counted(run: Run, start: int, end: int, width: int) -> dict[str, tuple[int, int]]:
+    """The same from Python; tracks with nothing in the window are left out."""
+    drawn = frame(run, (start + origin(run), end + origin(run)), width).tracks
+    found = {track.id: (track.drawn, track.drawn + track.merged) for track in drawn if isinstance(track, SpanFrame)}
+    return {track: counts for track, counts in found.items() if counts[1]}
+
+
+def pixels(page: Page) -> int:
+    """How many colours the tracks have."""
+    return int(
+        page.evaluate(
+            "(() => { const canvas = document.querySelector('canvas.tracks'); const seen = new Set();"
+            " const data = canvas.getContext('2d').getImageData(230, 0, canvas.width - 230, canvas.height).data;"
+            " for (let at = 0; at < data.length; at += 4) seen.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);"
+            " return seen.size; })()"
+        )
+    )
+
+
+def test_it_draws_what_python_counts_at_any_zoom(page: Page, address: str, run: Run) -> None:
+    opened(page, address)
+    start, end, width, counts = shown(page)
+    assert (start, end) == (0, 1000 * MS)
+    assert counts == counted(run, start, end, width)
+    assert counts["host:0:1:1"][1] == 2020 > counts["host:0:1:1"][0]
+    assert pixels(page) > 10
+    page.locator("canvas.tracks").focus()
+    before = page.url
+    for _ in range(4):
+        page.keyboard.press("w")
+    page.wait_for_function("before => location.href !== before && location.hash.includes('from=')", arg=before)
+    page.wait_for_function(
+        "(() => { const data = document.querySelector('.timeline').dataset;"
+        " return data.window && data.drawn.startsWith(data.window); })()"
+    )
+    start, end, width, counts = shown(page)
+    assert 0 < end - start < 300 * MS
+    assert counts == counted(run, start, end, width)
+    assert f"from={start}&to={end}" in page.url
+
+
+def test_an_address_opens_its_window(page: Page, address: str) -> None:
+    opened(page, address, "&from=200ms&to=300ms&shown=a+finding")
+    assert shown(page)[:2] == (200 * MS, 300 * MS)
+    expect(page.locator(".timeline .asked")).to_have_text("a finding")
+
+
+def test_a_search_goes_from_hit_to_hit(page: Page, address: str, run: Run) -> None:
+    opened(page, address)
+    box = page.get_by_label("Search names in the timeline")
+    box.fill("gemm")
+    expect(page.locator(".timeline .occurrences")).to_have_text("1 of 10")
+    box.press("Enter")
+    expect(page.locator(".timeline .occurrences")).to_have_text("2 of 10")
+    expect(page.locator(".timeline .details h3")).to_have_text("gemm")
+    expect(page.locator(".timeline .details")).to_contain_text("120.000000 ms")
+    box.press("Shift+Enter")
+    expect(page.locator(".timeline .occurrences")).to_have_text("1 of 10")
+    box.fill("nowhere")
+    expect(page.locator(".timeline .occurrences")).to_contain_text("no span has this")
+    assert find(run, "gemm").total == 10
+
+
+def test_hover_click_and_arrows_tell_what_is_there(page: Page, address: str) -> None:
+    opened(page, address, "&from=0&to=100ms")
+    canvas = page.locator("canvas.tracks")
+    area = canvas.bounding_box()
+    assert area
+    across = (area["width"] - GUTTER) / 100  # pixels for a ms
+    stream = 26 + 34 + 8  # below the heading of the process and the track of steps
+    page.mouse.move(area["x"] + GUTTER + 50 * across, area["y"] + stream)
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_contain_text("gemm")
+    expect(tip).to_contain_text("60 ms · kernel · 60 %")
+    expect(tip).to_contain_text("grid: [8, 1, 1]")
+    page.mouse.click(area["x"] + GUTTER + 50 * across, area["y"] + stream)
+    details = page.locator(".timeline .details")
+    expect(details.locator("h3")).to_have_text("gemm")
+    expect(details).to_contain_text("launched by")
+    page.keyboard.press("ArrowRight")
+    expect(details).to_contain_text("120.000000 ms")
+    details.get_by_role("button", name="cudaLaunchKernel").click()
+    expect(details.locator("h3")).to_have_text("cudaLaunchKernel")
+    canvas.focus()
+    page.keyboard.press("ArrowUp")
+    expect(details.locator("h3")).to_have_text("aten::mm")
+    expect(page.locator("[aria-live=polite]").last).to_contain_text("aten::mm, operator, 30 ms")
+    page.keyboard.press("Escape")
+    expect(details).to_contain_text("Click a span")
+
+
+def test_a_selection_is_summed_by_name(page: Page, address: str, run: Run) -> None:
+    opened(page, address, "&from=0&to=100ms")
+    canvas = page.locator("canvas.tracks")
+    area = canvas.bounding_box()
+    assert area
+    across = (area["width"] - GUTTER) / 100
+    page.keyboard.down("Shift")
+    page.mouse.move(area["x"] + GUTTER + 45 * across, area["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(area["x"] + GUTTER + 95 * across, area["y"] + 100, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    expect(page.locator(".sums h3")).to_contain_text("Selection: 50 ms")
+    rows = page.locator(".sums tbody tr").all_inner_texts()
+    tiny = next(row.split("\t") for row in rows if row.startswith("tiny"))
+    expected = next(row for row in sums(run, (45 * MS, 95 * MS)).rows if row.name == "tiny")
+    assert tiny[1] == str(expected.count) == "200"
+    assert tiny[2].strip() == "4 ms"
+
+
+@pytest.mark.slow
+def test_a_real_trace_is_drawn_as_python_counts_it(page: Page, corpus: Path) -> None:
+    run = open_run(corpus / "traces" / REAL)
+    with served(run) as address:
+        for words in ("", "&from=300ms&to=310ms"):
+            page.goto("about:blank")
+            opened(page, address, words)
+            start, end, width, counts = shown(page)
+            assert counts == counted(run, start, end, width)
+        assert sum(count for _, count in counts.values()) > 100
+        assert pixels(page) > 30
+
+
+@pytest.mark.parametrize("most", [100_000, 500])
+def test_a_file_holds_a_window_and_says_so(browser: Browser, tmp_path: Path, run: Run, most: int) -> None:
+    told = excerpt(run, most)
+    file = tmp_path / "report.html"
+    file.write_text(report_html(assemble(run), told), encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True, locale="en-GB")
+    page = context.new_page()
+    opened(page, file.as_uri())
+    start, end, width, counts = shown(page)
+    assert [start, end] == told["window"] or (told["whole"] and start == 0)
+    assert counts == counted(run, start, end, width)
+    notes = page.locator(".timeline .note").all_inner_texts()
+    assert [note.endswith("stepscope view synthetic") for note in notes] == ([] if told["whole"] else [True])
+    page.get_by_label("Search names in the timeline").fill("gemm")
+    expect(page.locator(".timeline .occurrences")).to_contain_text("1 of ")
+    expect(page.locator(".timeline .details")).to_contain_text("launched by")
+    expect(page.locator(".timeline .details")).to_contain_text("[8, 1, 1]")
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_telephone_shows_it_without_scrolling_the_page(browser: Browser, address: str, scheme: str) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 360, "height": 740})  # type: ignore[arg-type]
+    page = context.new_page()
+    opened(page, address)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    dark = page.evaluate(
+        "document.querySelector('canvas.tracks').getContext('2d').getImageData(200, 1, 1, 1).data[0] < 80"
+    )
+    assert dark == (scheme == "dark")
+    context.close()

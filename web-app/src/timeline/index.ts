@@ -1,0 +1,5 @@
+// The timeline's face towards the rest of the page.
+
+export { mountTimeline } from "./timeline";
+export { showWindow, timeline } from "./view";
+export type { Source, Window } from "./types";
