@@ -1,26 +1,22 @@
 """The timeline in a real browser: from a server and from a file, by mouse and by keyboard, with Python's own counts."""
 
 import re
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, Page, expect
 
 from stepscope.cli._assemble import assemble
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.render.html import report_html
-from stepscope.render.json import report_document
 from stepscope.store import open_run
 from stepscope.timeline import excerpt, find, frame, origin, sums
 from stepscope.timeline.frame import SpanFrame
-from stepscope.web import Opened
-from stepscope.web.app import application
-from stepscope.web.serving import listening
+
+from ..web.serving import opened as of
+from ..web.serving import served
 
 REAL = "hta/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
 GUTTER = 230  # pixels left of the tracks on a wide screen
@@ -40,19 +36,6 @@ def synthetic() -> Run:
     return synth.run()
 
 
-@contextmanager
-def served(run: Run) -> Iterator[str]:
-    document = report_document(assemble(run))
-    app = application(Opened(run=lambda: run, document=lambda: document), hosts=frozenset(["127.0.0.1"]))
-    made = listening("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [made]}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{made.getsockname()[1]}/"
-    server.should_exit = True
-    thread.join()
-
-
 @pytest.fixture(scope="module")
 def run() -> Run:
     return synthetic()
@@ -60,7 +43,7 @@ def run() -> Run:
 
 @pytest.fixture(scope="module")
 def address(run: Run) -> Iterator[str]:
-    with served(run) as address:
+    with served(of(run)) as address:
         yield address
 
 
@@ -212,7 +195,7 @@ def test_a_selection_is_summed_by_name(page: Page, address: str, run: Run) -> No
 @pytest.mark.slow
 def test_a_real_trace_is_drawn_as_python_counts_it(page: Page, corpus: Path) -> None:
     run = open_run(corpus / "traces" / REAL)
-    with served(run) as address:
+    with served(of(run)) as address:
         for words in ("", "&from=300ms&to=310ms"):
             page.goto("about:blank")
             opened(page, address, words)

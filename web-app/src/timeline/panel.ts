@@ -62,7 +62,7 @@ export function showSums(host: HTMLElement, sums: Sums, window: Window, measured
     host,
     element("h3", {}, title),
     rows.length
-      ? element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map(([head, hint]) => element("th", { scope: "col", title: hint || undefined }, head)))), element("tbody", {}, ...rows)))
+      ? element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map(([head, hint]) => element("th", { scope: "col", title: hint || undefined }, head)))), element("tbody", {}, ...rows)))
       : element("p", { class: "quiet" }, words.nothing),
     more,
   );

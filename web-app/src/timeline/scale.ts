@@ -34,6 +34,18 @@ export function zoomed(window: Window, at: number, by: number): Window {
   return { start: at - (at - window.start) * by, end: at + (window.end - at) * by };
 }
 
+const READABLE = 4; // pixels that a span must have to be found again
+
+/** The window in which a span is seen, if it is not seen in this one. */
+export function brought(window: Window, span: Window, perPixel: number): Window | null {
+  const [length, taken] = [window.end - window.start, span.end - span.start];
+  if (taken < READABLE * perPixel) return { start: span.start - taken * 12 - 500, end: span.end + taken * 12 + 500 };
+  if (span.start >= window.start && span.end <= window.end) return null;
+  if (taken > length) return { start: span.start - taken * 0.1, end: span.end + taken * 0.1 };
+  const middle = (span.start + span.end) / 2;
+  return { start: middle - length / 2, end: middle + length / 2 };
+}
+
 const UNITS: readonly (readonly [number, string])[] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
 /** Marks at round times, at least `apart` pixels from each other, and how to write them. */
