@@ -174,6 +174,7 @@ def test_hover_click_and_arrows_tell_what_is_there(page: Page, address: str) -> 
 
 def test_a_selection_is_summed_by_name(page: Page, address: str, run: Run) -> None:
     opened(page, address, "&from=0&to=100ms")
+    expect(page.locator(".sums h3")).to_contain_text("Window: 100 ms")
     canvas = page.locator("canvas.tracks")
     area = canvas.bounding_box()
     assert area

@@ -19,7 +19,7 @@ from stepscope.timeline.lanes import Ints, Lane
 
 __all__ = ["MOST_SPANS", "excerpt"]
 
-MOST_SPANS = 12_000  # 100 to 200 kB of a packed file, with what the tables hold about each
+MOST_SPANS = 25_000  # up to 200 kB of a packed file, with what the tables hold about each
 MOST_RANKS = 4  # of which events have to be read again where ranks were opened apart
 _COLUMNS = 1000  # of values over time
 _TOLD = {

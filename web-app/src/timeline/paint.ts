@@ -168,7 +168,7 @@ function merged(context: CanvasRenderingContext2D, picture: Picture, row: TrackR
     const [name, category] = frame.names[lane.longest![at]!]!;
     const share = Math.min(1, lane.busy![at]! / perPixel);
     const high = Math.max(3, size * (0.25 + 0.75 * share));
-    context.globalAlpha = marked ? 0.22 : 0.6 + 0.3 * share;
+    context.globalAlpha = marked && !name.toLowerCase().includes(marked) ? 0.22 : 0.6 + 0.3 * share;
     context.fillStyle = fillOf(category, name, theme.dark).fill;
     context.fillRect(x, top + size - high, Math.max(end - x, 1) + 0.25, high);
     if (run && x - run.to > 2.5) close();
