@@ -38,6 +38,7 @@ export interface Hit {
 }
 
 const NARROWEST_TEXT = 28;
+const BETWEEN = 0.6; // pixels: a span that is drawn by itself fits in no less, and ends a run of merged ones
 const FONT = 11.5;
 
 export function paint(context: CanvasRenderingContext2D, picture: Picture, scroll: number, width: number, height: number): void {
@@ -171,7 +172,7 @@ function merged(context: CanvasRenderingContext2D, picture: Picture, row: TrackR
     context.globalAlpha = marked && !name.toLowerCase().includes(marked) ? 0.22 : 0.6 + 0.3 * share;
     context.fillStyle = fillOf(category, name, theme.dark).fill;
     context.fillRect(x, top + size - high, Math.max(end - x, 1) + 0.25, high);
-    if (run && x - run.to > 2.5) close();
+    if (run && x - run.to > BETWEEN) close();
     run = { from: run?.from ?? x, to: end, count: (run?.count ?? 0) + lane.count![at]! };
   }
   context.globalAlpha = 1;

@@ -3,7 +3,7 @@
 import { copyButton } from "../dom/copy";
 import { element, fill } from "../dom/element";
 import type { Cell, Unit } from "../document/types";
-import { cell, quantity } from "../format/format";
+import { ABSENT, cell, quantity } from "../format/format";
 import { categoryFill } from "./palette";
 import { moment } from "./scale";
 import type { Argument, Category, Link, SpanEvent, Sums, Window } from "./types";
@@ -52,7 +52,7 @@ export function showSums(host: HTMLElement, sums: Sums, window: Window, measured
       element("td", { title: row.name }, swatch(row.category, dark), row.name),
       element("td", {}, row.count.toLocaleString("en")),
       element("td", {}, quantity(row.sum, "ns")),
-      element("td", {}, row.union === null ? words.tooMany : `${quantity(row.union, "ns")} (${quantity(row.union / length, "ratio")})`),
+      element("td", row.union === null ? { title: words.tooMany } : {}, row.union === null ? ABSENT : `${quantity(row.union, "ns")} (${quantity(row.union / length, "ratio")})`),
       element("td", {}, quantity(row.longest, "ns")),
     ),
   );
@@ -65,5 +65,6 @@ export function showSums(host: HTMLElement, sums: Sums, window: Window, measured
       ? element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map(([head, hint]) => element("th", { scope: "col", title: hint || undefined }, head)))), element("tbody", {}, ...rows)))
       : element("p", { class: "quiet" }, words.nothing),
     more,
+    sums.rows.some((row) => row.union === null) ? element("p", { class: "quiet" }, `${words.union}: ${words.tooMany}`) : null,
   );
 }
