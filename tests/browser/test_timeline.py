@@ -217,6 +217,7 @@ def test_a_file_holds_a_window_and_says_so(browser: Browser, tmp_path: Path, run
     start, end, width, counts = shown(page)
     assert [start, end] == told["window"] or (told["whole"] and start == 0)
     assert counts == counted(run, start, end, width)
+    assert page.locator("[data-track='busy:0:0']").text_content() == "rank 0, GPU 0: a kernel runs: 0 % – 100 %"
     notes = page.locator(".timeline .note").all_inner_texts()
     assert [note.endswith("stepscope view synthetic") for note in notes] == ([] if told["whole"] else [True])
     page.get_by_label("Search names in the timeline").fill("gemm")

@@ -72,6 +72,6 @@ export function extremes(
     if (to <= held[0] || from >= held[1]) return null;
     const [first, last] = [Math.max(0, Math.floor((from - held[0]) / part)), Math.min(values.length, Math.ceil((to - held[0]) / part))];
     const known = values.slice(first, Math.max(last, first + 1)).filter((value): value is number => value !== null);
-    return known.length ? known.reduce(choose) : null;
+    return known.length ? known.reduce((one, other) => choose(one, other)) : null;
   });
 }
