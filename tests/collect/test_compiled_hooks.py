@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 
 from .fake_job import Job, Optimizer, Probe, Script, probe
 
-pytestmark = pytest.mark.alone
-
 FIELDS = (
     "busy", "closures", "depth", "expected", "failed", "flags", "foreign", "forward", "backward", "gc_mark",
     "inner_forward", "mark", "micro", "optimizer", "others", "start", "thread", "unobserved",
