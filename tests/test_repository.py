@@ -16,6 +16,8 @@ OLDEST_JOB_PYTHON = (3, 9)  # the collector runs in the user's Python, which may
 UNTELLING_MODULE_NAMES = {"common", "helper", "helpers", "misc", "util", "utils"}
 # Frameworks the collector may import, once the job has: never at the top of a module.
 FRAMEWORKS = {"torch", "torchdata", "lightning", "pytorch_lightning", "transformers", "accelerate", "paddle"}
+WRITTEN = {".py", ".sh", ".md", ".toml", ".yml", ".yaml", ".html", ".css", ".js", ".mjs", ".ts", ""}
+BUILT = {"node_modules", "static"}
 # The words are put together here so that this file does not hold them.
 UNWANTED = re.compile(
     "|".join(("TO" + "DO", "FIX" + "ME", r"\bX" + r"XX\b", "/wo" + "rk/", "/ro" + "ot/", r"\bissue " + "#?[0-9]"))
@@ -30,12 +32,9 @@ def text_files() -> Iterator[Path]:
     for top in sorted(ROOT.iterdir()):
         if top.is_file() and not top.name.startswith(".coverage"):
             yield top
-    for folder in ("src", "tests", "tools", "docs", "changes", "examples", "bench", ".ci", ".github"):
+    for folder in ("src", "tests", "tools", "docs", "changes", "examples", "bench", "web-app", ".ci", ".github"):
         for path in sorted((ROOT / folder).rglob("*")):
-            if (
-                path.suffix in {".py", ".sh", ".md", ".toml", ".yml", ".yaml", ".html", ".css", ".js", ""}
-                and path.is_file()
-            ):
+            if path.suffix in WRITTEN and path.is_file() and not BUILT.intersection(path.parts):
                 yield path
 
 
