@@ -63,6 +63,13 @@ def test_each_micro_batch_has_its_forward_and_backward() -> None:
     assert steps(synth.run())["micro_batches"].to_list() == [2]
 
 
+def test_what_crosses_from_one_step_into_the_next_is_cut_there() -> None:
+    synth = Synth().host("ProfilerStep#7", "annotation", 0, 50).host("ProfilerStep#8", "annotation", 50, 100)
+    synth.host(BACKWARD, "operator", 40, 60, thread="2").host("Optimizer.step#SGD.step", "annotation", 90, 95)
+    assert phases(synth.run()) == [(None, 40, 10, 0, 0), (None, 0, 10, 5, 35)]
+    assert steps(synth.run())["micro_batches"].to_list() == [1, 1]
+
+
 def test_the_shutdown_of_workers_at_the_end_of_an_epoch_is_no_data_wait() -> None:
     synth = traced().host(LOADER, "annotation", 0, 90)
     synth.host("torch/utils/data/dataloader.py(1606): _shutdown_workers", "python", 5, 88)

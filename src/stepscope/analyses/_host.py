@@ -150,7 +150,7 @@ def _host_tree(run: Run) -> HostTree:
     chosen = kind.is_not_null()
     if not chosen.any():
         raise MissingData("host events", how=RECORD_TRACE)
-    threads, track = _tracks(run.optional("host", *THREAD))
+    threads, track = _tracks(run.optional("host", *THREAD), chosen.to_numpy())
     columns = run.optional("host", *_COLUMNS).with_columns(kind=kind, track=track, code=host_names(run))
     frame, threads = _in_order(columns.with_row_index("host_row").filter(chosen), threads)
     nesting = nest(*(frame[name].to_numpy() for name in ("track", "start", "end")))
@@ -166,21 +166,25 @@ def _runs(frame: pl.DataFrame) -> Ints:
     return np.flatnonzero(changed)
 
 
-def _tracks(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """The threads in order of their first rows, with their numbers as `track`, and the number for each row."""
+def _tracks(rows: pl.DataFrame, chosen: Bools) -> tuple[pl.DataFrame, pl.Series]:
+    """The threads of chosen rows in order of the first, with their numbers as `track`; and the number for each row."""
     first = _runs(rows)
     runs = rows[first]
-    threads = runs.unique(maintain_order=True).with_columns(track=pl.int_range(pl.len(), dtype=pl.Int64))
-    track = runs.join(threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)["track"].to_numpy()
+    threads = runs.filter(pl.Series(np.logical_or.reduceat(chosen, first))).unique(maintain_order=True)
+    threads = threads.with_columns(track=pl.int_range(pl.len(), dtype=pl.Int64))
+    found = runs.join(threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
+    track = found["track"].fill_null(-1).to_numpy()
     return threads, pl.Series(np.repeat(track, np.diff(first, append=rows.height)))
 
 
 def _in_order(frame: pl.DataFrame, threads: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """The rows by process and index, and their threads in order of first rows, which are numbered anew."""
-    process = threads.select(pl.struct("rank", "pid").rank("dense")).to_series().gather(frame["track"])
-    if process.min() != process.max() or not frame["index"].is_sorted():
-        frame = frame.with_columns(process=process).sort("process", "index").drop("process")
+    process = threads.select(pl.struct("rank", "pid").rank("dense")).to_series()
+    if process.n_unique() > 1 or not frame["index"].is_sorted():
+        frame = frame.with_columns(process=process.gather(frame["track"])).sort("process", "index").drop("process")
     known = frame["track"].unique(maintain_order=True)
+    if known.equals(threads["track"]):
+        return frame, threads
     number = np.full(threads.height, -1, dtype=np.int64)
     number[known.to_numpy()] = np.arange(len(known))
     frame = frame.with_columns(track=pl.Series(number[frame["track"].to_numpy()]))

@@ -125,7 +125,7 @@ def launch_starts(run: Run, rank: int) -> Ints:
     launched = np.zeros(found.tree.frame.height, dtype=np.bool_)
     launched[found.call[found.call >= 0]] = True
     of_rank = (found.tree.frame["rank"] == rank).to_numpy()
-    return np.sort(found.tree.frame["start"].to_numpy()[launched & of_rank])
+    return np.sort(found.tree.frame["start"].to_numpy()[launched & of_rank], kind="stable")
 
 
 def _in_steps(calls: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

@@ -20,6 +20,7 @@ __all__ = [
     "quotient",
     "shaped",
     "table",
+    "texts",
 ]
 
 RANK = Column("rank", pl.Int32, None, "rank of the process")
@@ -62,9 +63,18 @@ def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 def shaped(frame: pl.DataFrame, columns: tuple[Column, ...]) -> pl.DataFrame:
     """The declared columns of a frame, in their order and types."""
-    return frame.select(pl.col(column.name).cast(column.type) for column in columns)
+    named = frame.select(column.name for column in columns)
+    spelled = [texts(values) for values in named if isinstance(values.dtype, pl.Enum)]
+    return named.with_columns(spelled).select(pl.col(column.name).cast(column.type) for column in columns)
 
 
 def table(rows: Iterable[Sequence[object]], columns: tuple[Column, ...]) -> pl.DataFrame:
     """A result from rows whose values are in the order of the columns."""
     return pl.DataFrame(list(rows), schema=polars_schema(columns), orient="row")
+
+
+def texts(names: pl.Series) -> pl.Series:
+    """The texts of an enumeration. All rows share them, where a cast would copy a long one for each row."""
+    kind = names.dtype
+    assert isinstance(kind, pl.Enum)
+    return kind.categories.gather(names.to_physical()).alias(names.name)

@@ -14,16 +14,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses._host import OPERATIONS, THREAD, is_operator_name
 from stepscope.analyses._host_rows import host_rows
 from stepscope.analyses._markers import backward_calls, data_waits, is_backward, is_optimizer, step_markers
-from stepscope.core.intervals import Spans, clip, near, spans, subtract, union
+from stepscope.core.intervals import Spans, spans, subtract, union
 from stepscope.core.run import Run
 
 __all__ = ["PHASES", "TracedStep", "traced_steps"]
 
+Ints = npt.NDArray[np.int64]
 PHASES = ("data_wait", "forward", "backward", "optimizer", "other")
 
 
@@ -53,7 +55,40 @@ class _Thread:
     waits: Spans
     optimizer: Spans
     backward: Spans
-    operator_starts: np.typing.NDArray[np.int64]
+    operator_starts: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Laid:
+    """Steps laid one behind the other, in order and 1 ns apart, so that sets of all of them are made at once.
+
+    There they begin at `begin`, and the next would at `until`.
+    """
+
+    start: Ints
+    end: Ints
+    begin: Ints
+    until: int
+
+    @property
+    def whole(self) -> Spans:
+        return np.stack((self.begin, self.begin + self.end - self.start), axis=1)
+
+    def cut(self, marks: Spans) -> tuple[Spans, Ints]:
+        """The parts of a set in all steps, and the step of each."""
+        first = np.searchsorted(marks[:, 1], self.start, side="right")
+        count = np.maximum(np.searchsorted(marks[:, 0], self.end) - first, 0)
+        of = np.repeat(np.arange(len(count)), count)
+        near = marks[np.arange(len(of)) + np.repeat(first - np.cumsum(count) + count, count)]
+        inside = np.clip(near, self.start[of, None], self.end[of, None]) + (self.begin - self.start)[of, None]
+        parts = union(inside)
+        return parts, np.searchsorted(self.begin, parts[:, 0], side="right") - 1
+
+    def of_steps(self, a: Spans) -> list[Spans]:
+        """Each step's part of a set, in its own time."""
+        edges = np.searchsorted(a[:, 0], np.append(self.begin, self.until)).tolist()
+        shift = (self.start - self.begin).tolist()
+        return [a[edges[at] : edges[at + 1]] + by for at, by in enumerate(shift)]
 
 
 def traced_steps(run: Run) -> tuple[TracedStep, ...]:
@@ -72,14 +107,24 @@ def _traced_steps(run: Run) -> tuple[TracedStep, ...]:
 def _of_thread(run: Run, steps: pl.DataFrame) -> Iterator[TracedStep]:
     rank, pid, thread = steps.select("rank", "pid", "thread").row(0)
     marks = _marks(run, rank, pid, thread)
-    for step, start, end in steps.select("step", "start", "end").iter_rows():
-        backwards = _backwards(marks, start, end)
+    laid = _laid(steps["start"].to_numpy(), steps["end"].to_numpy())
+    backwards = _backwards(marks, laid)
+    calls = np.diff(np.searchsorted(backwards[:, 0], np.append(laid.begin, laid.until)))
+    operators = np.searchsorted(marks.operator_starts, laid.end) - np.searchsorted(marks.operator_starts, laid.start)
+    phases = {phase: laid.of_steps(time) for phase, time in _phases(marks, backwards, laid).items()}
+    for at, (step, start, end) in enumerate(steps.select("step", "start", "end").iter_rows()):
         yield TracedStep(
             rank=rank, pid=pid, thread=thread, step=step, start=start, end=end,
-            has_loader=bool(len(marks.waits)), backwards=len(backwards),
-            operators=int(np.diff(np.searchsorted(marks.operator_starts, (start, end)))[0]) + len(backwards),
-            phases=_phases(marks, backwards, start, end),
+            has_loader=bool(len(marks.waits)), backwards=int(calls[at]),
+            operators=int(operators[at] + calls[at]),
+            phases={phase: time[at] for phase, time in phases.items()},
         )  # fmt: skip
+
+
+def _laid(start: Ints, end: Ints) -> _Laid:
+    lasting = end - start + 1
+    until = np.cumsum(lasting)
+    return _Laid(start, end, until - lasting, int(until[-1]))
 
 
 def _marks(run: Run, rank: int, pid: str, thread: str) -> _Thread:
@@ -95,39 +140,34 @@ def _marks(run: Run, rank: int, pid: str, thread: str) -> _Thread:
         waits=union(spans(data_waits(run).filter(here))),
         optimizer=union(spans(times.filter(own & rows.named(is_optimizer())))),
         backward=union(np.concatenate((spans(times.filter(backward)), spans(backward_calls(run).filter(here))))),
-        operator_starts=np.sort(times["start"].filter(forward).to_numpy()),
+        operator_starts=np.sort(times["start"].filter(forward).to_numpy(), kind="stable"),
     )
 
 
-def _cut(marks: Spans, start: int, end: int) -> Spans:
-    """The part of a set in [start, end)."""
-    return clip(near(marks, np.array([[start, end]], dtype=np.int64)), start, end)
-
-
-def _backwards(marks: _Thread, start: int, end: int) -> Spans:
+def _backwards(marks: _Thread, laid: _Laid) -> Spans:
     """One span per backward call of a step."""
-    parts = _cut(marks.backward, start, end)
-    if len(parts) < 2:
+    parts, of = laid.cut(marks.backward)
+    if not len(parts):
         return parts
-    between = np.searchsorted(marks.operator_starts, np.stack((parts[:-1, 1], parts[1:, 0])))
-    first = np.concatenate(([True], between[1] > between[0]))
+    times = parts - (laid.begin - laid.start)[of, None]
+    between = np.searchsorted(marks.operator_starts, np.stack((times[:-1, 1], times[1:, 0])))
+    first = np.concatenate(([True], (between[1] > between[0]) | (of[1:] != of[:-1])))
     last = np.concatenate((first[1:], [True]))
     return np.stack((parts[first, 0], parts[last, 1]), axis=1)
 
 
-def _phases(marks: _Thread, backwards: Spans, start: int, end: int) -> dict[str, Spans]:
-    waits = _cut(marks.waits, start, end)
+def _phases(marks: _Thread, backwards: Spans, laid: _Laid) -> dict[str, Spans]:
+    (waits, _), (steps_of_optimizer, _) = laid.cut(marks.waits), laid.cut(marks.optimizer)
     backward = subtract(backwards, waits)
-    optimizer = subtract(subtract(_cut(marks.optimizer, start, end), waits), backwards)
+    optimizer = subtract(subtract(steps_of_optimizer, waits), backwards)
     taken = union(np.concatenate((waits, backward, optimizer)))
-    forward = subtract(_before(backwards, taken, start), taken)
-    whole = np.array([[start, end]], dtype=np.int64)
-    other = subtract(whole, np.concatenate((taken, forward)))
+    forward = subtract(_before(backwards, taken, laid), taken)
+    other = subtract(laid.whole, np.concatenate((taken, forward)))
     return {"data_wait": waits, "forward": forward, "backward": backward, "optimizer": optimizer, "other": other}
 
 
-def _before(backwards: Spans, taken: Spans, start: int) -> Spans:
+def _before(backwards: Spans, taken: Spans, laid: _Laid) -> Spans:
     """From the last end of something else before each backward, or from the step's start, to that backward."""
-    ends = np.concatenate(([start], taken[:, 1]))
+    ends = np.sort(np.concatenate((laid.begin, taken[:, 1])))
     last = ends[np.searchsorted(ends, backwards[:, 0], side="right") - 1]
     return np.stack((last, backwards[:, 0]), axis=1)

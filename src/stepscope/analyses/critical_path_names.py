@@ -7,7 +7,7 @@ longest.
 
 import polars as pl
 
-from stepscope.analyses._tables import RANK, quotient, shaped
+from stepscope.analyses._tables import RANK, parts, quotient, shaped
 from stepscope.analyses.critical_path import path_rows
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -32,7 +32,8 @@ _NO_STEP = pl.when(~pl.col("name").str.starts_with("ProfilerStep#")).then("name"
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, the largest total first. Raises MissingData as `critical_path` does."""
     path = path_rows(run)
-    steps = path.group_by("rank").agg(steps=pl.col("number").n_unique(), whole=pl.col("duration").sum())
+    of_ranks = parts(path.select("rank", "number", "duration"), "rank")
+    steps = pl.concat([_steps(path).clear(), *(_steps(part) for part in of_ranks)])
     known = [name for name in _KEY if path[name].null_count() < path.height]
     rows = path.group_by(known).agg(segments=pl.len(), total=pl.col("duration").sum())
     rows = rows.with_columns(pl.lit(None, dtype=path[name].dtype).alias(name) for name in _KEY if name not in known)
@@ -42,6 +43,11 @@ def compute(run: Run) -> pl.DataFrame:
     rows = rows.with_columns(per_step=quotient(total, pl.col("steps")), share=quotient(total, pl.col("whole")))
     by = ("rank", "total", *_KEY[1:])
     return shaped(rows.sort(by, descending=[False, True, *[False] * (len(_KEY) - 1)], nulls_last=True), COLUMNS)
+
+
+def _steps(path: pl.DataFrame) -> pl.DataFrame:
+    """The steps of a rank and how long they are, as one row."""
+    return path.select(pl.col("rank").first(), steps=pl.col("number").n_unique(), whole=pl.col("duration").sum())
 
 
 LEADING = ("class", "name", "share", "per_step", "total", "operator", "file", "line", "segments")

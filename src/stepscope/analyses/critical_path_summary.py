@@ -7,7 +7,7 @@ steps of the rank. Times are ns; those of a step add up to its length.
 import polars as pl
 
 from stepscope.analyses._tables import RANK, quotient, shaped
-from stepscope.analyses.critical_path import path_rows
+from stepscope.analyses.critical_path import CLASSES, path_rows
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -23,10 +23,12 @@ COLUMNS = (
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank, the mean first, then steps in order of time; the largest class first. Raises as `critical_path`."""
-    steps = path_rows(run).group_by("rank", pl.col("number").alias("at"), "step", "class").agg(
-        total=pl.col("duration").sum(), segments=pl.len().cast(pl.Int64)
+    code = pl.col("number").cast(pl.Int64) * len(CLASSES) + pl.col("class").to_physical()  # one number groups fastest
+    steps = path_rows(run).group_by(code.alias("code")).agg(
+        pl.col("rank").first(), pl.col("number").first().alias("at"), pl.col("step", "class").first(),
+        total=pl.col("duration").sum(), segments=pl.len().cast(pl.Int64),
     )  # fmt: skip
-    steps = steps.with_columns(pl.col("class").cast(pl.String))
+    steps = steps.drop("code").with_columns(pl.col("class").cast(pl.String))
     means = steps.group_by("rank", "class").agg(pl.col("total", "segments").sum())
     means = means.join(steps.group_by("rank").agg(steps=pl.col("at").n_unique()), on="rank")
     both = pl.concat([means, steps.with_columns(steps=pl.lit(1, dtype=pl.UInt32))], how="diagonal")

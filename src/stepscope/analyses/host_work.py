@@ -85,7 +85,7 @@ def _launch_starts(run: Run) -> dict[int, np.typing.NDArray[np.int64]]:
     launched = np.zeros(found.tree.frame.height, dtype=np.bool_)
     launched[found.call[found.call >= 0]] = True
     calls = found.tree.frame.select("rank", "start").filter(pl.Series(launched))
-    return none | {rank: np.sort(part["start"].to_numpy()) for rank, part in by_rank(calls).items()}
+    return none | {rank: np.sort(part["start"].to_numpy(), kind="stable") for rank, part in by_rank(calls).items()}
 
 
 def _count(time: Spans, starts: np.typing.NDArray[np.int64] | None) -> int | None:
