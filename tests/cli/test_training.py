@@ -87,7 +87,9 @@ def test_the_report_in_every_format(job: tuple[Path, subprocess.CompletedProcess
     finding = document["findings"][0]
     assert finding["rule"] == "input-bound"
     assert finding["cause"] == "data-reading"
-    assert finding["where"][0] == {"file": str(folder / "train.py"), "line": 12, "symbol": "__getitem__"}
+    assert finding["where"][0] == {
+        "file": str(folder / "train.py"), "line": 12, "symbol": "__getitem__", "text": "time.sleep(0.005)",
+    }  # fmt: skip
     assert 0 < finding["gain"]["low_ns"] <= finding["gain"]["high_ns"] <= times["mean"]
     for evidence in finding["evidence"]:
         assert evidence["source"].replace("_", "-") in ANALYSES.names() or evidence["source"] == "loaders"
