@@ -57,8 +57,8 @@ def test_a_report_is_as_promised(report: Report) -> None:
             "confidence": "structural",
         },
         "evidence": [
-            {"label": "data wait", "value": 26_000_000, "unit": "ns", "source": "steps"},
-            {"label": "share of the step", "value": 0.634, "unit": "ratio", "source": "steps"},
+            {"label": "data wait", "value": 26_000_000, "unit": "ns", "source": "steps", "step": None},
+            {"label": "share of the step", "value": 0.634, "unit": "ratio", "source": "steps", "step": None},
         ],
         "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__", "text": "image = resize(image)"}],
         "advice": [

@@ -26,12 +26,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One measured value, its unit, and the analysis whose table it can be checked in."""
+    """One measured value, its unit, and the analysis whose table it can be checked in.
+
+    `step` is the number of a step in which it is seen; None: it is of all steps.
+    """
 
     label: str
     value: float
     unit: Unit
     source: str
+    step: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,7 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
                 value=group.excess / len(group.steps),
                 unit="ns",
                 source="stalls",
+                step=group.steps[len(group.steps) // 2],
             ),
             Evidence(label="mean of the same over all steps", value=excess, unit="ns", source="stalls"),
             Evidence(label="share of the mean step", value=excess / step, unit="ratio", source="stalls"),

@@ -10,7 +10,9 @@ from stepscope.timeline.excerpt import excerpt
 from stepscope.timeline.frame import Frame, frame
 from stepscope.timeline.search import Found, Ref, find
 from stepscope.timeline.sums import Sums, sums
+from stepscope.timeline.windows import ON_TRACE_CLOCK, step_window
 
 __all__ = [
-    "Event", "Found", "Frame", "Ref", "Sums", "Track", "event", "excerpt", "find", "frame", "origin", "sums", "tracks",
+    "ON_TRACE_CLOCK", "Event", "Found", "Frame", "Ref", "Sums", "Track", "event", "excerpt", "find", "frame", "origin",
+    "step_window", "sums", "tracks",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from stepscope.timeline.content import Content, Spans
 from stepscope.timeline.contents import chosen, origin, tracks
 from stepscope.timeline.frame import ValueFrame, frame, inside
 from stepscope.timeline.lanes import Ints, Lane
+from stepscope.timeline.windows import step_window, typical
 
 __all__ = ["MOST_SPANS", "excerpt"]
 
@@ -62,6 +63,7 @@ def excerpt(run: Run, most: int = MOST_SPANS) -> dict[str, Any]:
         answer["notes"].append(f"this file holds the first {MOST_RANKS} of {len(ranks)} ranks")
     return answer | {
         "path": run.path,
+        "typical": step_window(run, None),
         "window": [start - first, end - first],
         "whole": all(track.first >= start and track.last <= end for track in known) and len(kept) == len(known),
         "names": [list(name) for name in names.number],
@@ -78,9 +80,7 @@ def _window(run: Run, contents: tuple[Content, ...], most: int) -> tuple[int, in
     first, last = origin(run), max((content.track.last for content in contents), default=0)
     candidates = [(first, last + 1)]
     if len(found):
-        length = found[:, 1] - found[:, 0]
-        inner = range(1, len(found) - 1) if len(found) > 2 else range(len(found))
-        middle = min(inner, key=lambda k: abs(int(length[k]) - float(length.mean())))
+        middle = typical(found[:, 0], found[:, 1])
         near = found[max(0, middle - 1) : middle + 2]
         candidates += [(int(near[0, 0]), int(near[-1, 1])), (int(found[middle, 0]), int(found[middle, 1]))]
     for window in candidates:

@@ -6,7 +6,9 @@ import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
 import { codeLines, gainParts, placeText, plain, quantity } from "../format/format";
 import { editorAddress } from "../shell/editor";
+import { showSteps } from "../timeline";
 import { sourceAddress } from "../views/sources";
+import { hasTimeline, whenButton } from "./when";
 import { breakable, sentence, unbroken } from "./words";
 
 export function drawFinding(host: HTMLElement, finding: Finding, app: App): void {
@@ -15,6 +17,7 @@ export function drawFinding(host: HTMLElement, finding: Finding, app: App): void
   article.append(
     element("div", { class: "title" }, element("h3", {}, plain(finding.title, 400)), gain),
     evidence(finding, app),
+    typicalStep(finding, app) ?? "",
     places(finding.where, app),
   );
   for (const advice of finding.advice) {
@@ -40,10 +43,25 @@ function evidence(finding: Finding, app: App): HTMLElement | string {
       "div",
       {},
       element("dt", {}, plain(one.label)),
-      element("dd", {}, unbroken(quantity(one.value, one.unit, !Number.isInteger(one.value))), " ", source(one.source, app)),
+      element("dd", {}, unbroken(quantity(one.value, one.unit, !Number.isInteger(one.value))), " ", source(one.source, app), inStep(finding, one.step, app)),
     ),
   );
   return items.length ? element("dl", { class: "evidence" }, ...items) : "";
+}
+
+/** The way to the step in which a value is seen. */
+function inStep(finding: Finding, step: number | null | undefined, app: App): HTMLElement | null {
+  if (typeof step !== "number" || !hasTimeline(app)) return null;
+  const name = `${app.words.step} ${step}`;
+  return whenButton(name, name, () => showSteps({ first: step, rank: finding.ranks[0] ?? null }, plain(finding.title, 400), app), app);
+}
+
+/** The way to a step that is like most, where the evidence names none and there are steps. */
+function typicalStep(finding: Finding, app: App): HTMLElement | null {
+  const steps = app.document.schema === "stepscope-report" && app.document.run.steps > 0;
+  if (!steps || !hasTimeline(app) || finding.evidence.some((one) => typeof one.step === "number")) return null;
+  const go = () => showSteps({ rank: finding.ranks[0] ?? null }, plain(finding.title, 400), app);
+  return element("p", { class: "seen" }, `${app.words.showMe}: `, whenButton(app.words.typicalStep, app.words.typicalStep, go, app));
 }
 
 /** The analysis a value is from: a link to where it can be checked. */

@@ -7,6 +7,7 @@ import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
 import { colour } from "./colours";
 import { drawTable } from "./table";
+import { goToColumn, hasTimeline, stepForm } from "./when";
 
 const ROW = 18; // px of a row where there are few
 const TALLEST = 520;
@@ -20,7 +21,14 @@ export function drawHeatmap(host: HTMLElement, block: HeatmapBlock, app: App): C
     if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
   });
   host.append(element("figure", {}, element("figcaption", {}, plain(block.title)), box, details));
-  return drawChart(box, () => option(block));
+  if (block.x !== "step" || block.y !== "rank" || !hasTimeline(app)) return drawChart(box, () => option(block));
+  details.before(stepForm(block.xs, block.ys, app));
+  box.classList.add("leads");
+  return drawChart(box, () => option(block), (chart, at) => {
+    if (!chart.containPixel("grid", at)) return;
+    const [x = 0, y = 0] = chart.convertFromPixel("grid", at);
+    goToColumn(block.xs, Math.round(x), block.ys[Math.round(y)] ?? null, app);
+  });
 }
 
 function option(block: HeatmapBlock): Option {

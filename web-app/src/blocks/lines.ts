@@ -7,6 +7,7 @@ import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
 import { colour, looks } from "./colours";
 import { drawTable } from "./table";
+import { goToColumn, hasTimeline, stepForm } from "./when";
 
 const FEW = 160; // bars that are wide enough to be seen apart
 
@@ -17,13 +18,24 @@ export function drawLines(host: HTMLElement, block: LinesBlock, app: App): Clean
     if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
   });
   host.append(element("figure", {}, element("figcaption", {}, plain(block.title)), box, details));
-  return drawChart(box, () => option(block));
+  if (block.x !== "step" || !hasTimeline(app)) return drawChart(box, () => option(block));
+  const xs = (block.lines[0]?.points ?? []).map(([x]) => x);
+  details.before(stepForm(xs, [], app));
+  box.classList.add("leads");
+  return drawChart(box, () => option(block), (chart, at) => {
+    if (!chart.containPixel("grid", at)) return;
+    const x = chart.convertFromPixel("grid", at)[0] ?? 0;
+    goToColumn(xs, isBars(block) ? Math.round(x) : xs.findLastIndex((one) => one <= x), null, app);
+  });
+}
+
+function isBars(block: LinesBlock): boolean {
+  return block.stacked && Math.max(...block.lines.map((line) => line.points.length)) <= FEW;
 }
 
 function option(block: LinesBlock): Option {
   const colours = looks(block.lines.map((line) => line.label)).map((at) => colour(`--p${at}`));
-  const most = Math.max(...block.lines.map((line) => line.points.length));
-  const bars = block.stacked && most <= FEW;
+  const bars = isBars(block);
   return {
     color: colours,
     grid: { left: 8, right: 16, top: 34, bottom: 4, containLabel: true },

@@ -4,6 +4,7 @@ import type { App, Cleanup } from "../app";
 import type { TableBlock } from "../document/types";
 import { element } from "../dom/element";
 import { csv, filtered, markdown, shown, sorted } from "../tables/model";
+import { wayOf } from "../tables/moments";
 import { TablePlace } from "../tables/place";
 import { drawPlain } from "../tables/plain_table";
 import { tableView } from "../tables/view";
@@ -16,6 +17,7 @@ export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: s
   if (block.rows.length > WHOLE) return tableView(host, block, app, key, more);
   const place = new TablePlace(app.state, key);
   const box = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": block.title || app.words.analysis });
+  const way = wayOf(block, app);
   const rows = () => {
     const sort = place.sort;
     const at = block.columns.findIndex((column) => column.name === sort?.column);
@@ -23,7 +25,7 @@ export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: s
     return sort && at >= 0 ? sorted(found, at, sort.descending) : found;
   };
   const draw = () => {
-    drawPlain(box, block, { rows: rows(), shown: shown(block, place.hidden), sort: place.sort, onSort: (sort) => change(() => (place.sort = sort)) });
+    drawPlain(box, block, { rows: rows(), shown: shown(block, place.hidden), sort: place.sort, way, onSort: (sort) => change(() => (place.sort = sort)) });
     bar.count(rows().length);
   };
   const change = (how: () => void) => {

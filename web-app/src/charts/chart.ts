@@ -30,11 +30,14 @@ echarts.use([
 
 export type Option = Record<string, unknown>;
 
-/** Draw a chart into `host`, and again in other colours when the theme changes; `option` is asked each time. */
-export function drawChart(host: HTMLElement, option: () => Option): Cleanup {
+export type Chart = echarts.ECharts;
+
+/** Draw a chart into `host`, and again in other colours when the theme changes; `option` is asked each time. `onPoint`: a click, in pixels. */
+export function drawChart(host: HTMLElement, option: () => Option, onPoint?: (chart: Chart, at: [number, number]) => void): Cleanup {
   const chart = echarts.init(host, null, { renderer: "canvas" });
   const draw = () => chart.setOption({ animation: false, textStyle: { color: colour("--ink") }, ...option() } as echarts.EChartsCoreOption, true);
   draw();
+  if (onPoint) chart.getZr().on("click", (event) => onPoint(chart, [event.offsetX, event.offsetY]));
   const sizes = new ResizeObserver(() => chart.resize());
   sizes.observe(host);
   window.addEventListener("stepscope-theme", draw);

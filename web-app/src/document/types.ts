@@ -62,7 +62,7 @@ export interface Finding {
   cause: string;
   ranks: number[];
   gain: Gain | null;
-  evidence: { label: string; value: number | null; unit: Unit | null; source: string }[];
+  evidence: { label: string; value: number | null; unit: Unit | null; source: string; step?: number | null }[];
   where: Place[];
   advice: { text: string; code: string }[];
 }

@@ -13,6 +13,7 @@ import {
 } from "tabulator-tables";
 import type { Cell } from "../document/types";
 import { plain } from "../format/format";
+import type { Way } from "./moments";
 import { compare, isNumber, textOf, type Model } from "./model";
 import type { Sort } from "./plain_table";
 
@@ -39,12 +40,12 @@ export interface Grid {
 }
 
 /** A grid of the rows in `host`. `onSort` is told by which column the reader sorted. */
-export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], sort: Sort | null, onSort: (sort: Sort) => void): Grid {
+export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], sort: Sort | null, onSort: (sort: Sort) => void, way: Way): Grid {
   const table = new Tabulator(host, {
     data: rows.map((row) => ({ row })),
     height: "100%",
     layout: "fitDataFill",
-    columns: model.columns.map((_, at) => columnOf(model, at)),
+    columns: model.columns.map((_, at) => columnOf(model, at, way)),
     initialSort: initial(model, sort),
     placeholder: "–",
     columnHeaderSortMulti: false,
@@ -74,7 +75,7 @@ function nameParts(host: HTMLElement, model: Model): void {
   host.querySelector(".tabulator-table")?.setAttribute("role", "presentation");
 }
 
-function columnOf(model: Model, at: number): object {
+function columnOf(model: Model, at: number, way: Way): object {
   const column = model.columns[at]!;
   const numbers = isNumber(model, at);
   const value = (data: { row: Row }): Cell => data.row[at] ?? null;
@@ -86,7 +87,7 @@ function columnOf(model: Model, at: number): object {
     headerHozAlign: numbers ? "right" : "left",
     headerSortStartingDir: numbers ? "desc" : "asc",
     maxInitialWidth: 420,
-    formatter: (cell: { getData(): { row: Row } }) => document.createTextNode(textOf(model, value(cell.getData()), at)),
+    formatter: (cell: { getData(): { row: Row } }) => way(cell.getData().row, at) ?? document.createTextNode(textOf(model, value(cell.getData()), at)),
     tooltip: (_: unknown, cell: { getData(): { row: Row } }) => {
       const text = value(cell.getData());
       return typeof text === "string" && text.length > 40 ? plain(text, 2000) : "";

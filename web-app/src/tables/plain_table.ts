@@ -5,6 +5,7 @@ import { element, fill } from "../dom/element";
 import { breakable, sentence, unbroken } from "../blocks/words";
 import { plain } from "../format/format";
 import { isNumber, textOf, type Model } from "./model";
+import type { Way } from "./moments";
 
 const SHORT = 24; // characters of a cell that needs no folding
 const LONG = "words long";
@@ -21,13 +22,14 @@ export interface View {
   shown: readonly number[];
   sort: Sort | null;
   onSort?: (sort: Sort) => void;
+  way?: Way;
 }
 
 /** Draw the table anew into `host`, a box that scrolls sideways where it must. */
 export function drawPlain(host: HTMLElement, model: Model, view: View): void {
   const kinds = model.columns.map((_, at) => kindOf(model, at));
   const head = element("tr", {}, ...view.shown.map((at) => heading(model, at, kinds[at] ?? "", view)));
-  const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? ""))));
+  const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? "", view.way))));
   const shownKinds = view.shown.map((at) => kinds[at]);
   const many = shownKinds.includes(LONG) ? MANY_COLUMNS : TOO_MANY_COLUMNS;
   const stacks = shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
@@ -58,10 +60,10 @@ function next(sort: Sort | null, column: string, numbers: boolean): Sort {
   return { column, descending: sort?.column === column ? !sort.descending : numbers };
 }
 
-function cellOf(model: Model, row: readonly Cell[], at: number, kind: string): HTMLElement {
+function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, way?: Way): HTMLElement {
   const text = textOf(model, row[at], at);
   const number = kind === "number";
-  const content = number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text);
+  const content = way?.(row, at) ?? (number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text));
   const whole = typeof row[at] === "string" && row[at] !== text ? plain(row[at], 4000) : undefined;
   return element("td", { class: kind, "data-label": plain(model.columns[at]?.name ?? ""), title: whole }, element("span", {}, content));
 }

@@ -15,6 +15,8 @@ export interface Excerpt extends Tracks {
   path: string;
   window: [number, number];
   whole: boolean;
+  /** A typical step; null: there are no steps. */
+  typical: [number, number] | null;
   names: [string, Category][];
   told: Record<string, string | number | boolean>[];
   meanings: Record<string, [string | null, string]>;
@@ -104,6 +106,26 @@ export class FileSource implements Source {
     }
     const found = [...rows.values()].sort((one, other) => other.sum - one.sum);
     return Promise.resolve({ spans, names: found.length, rows: found.map(({ spans: own, ...row }) => ({ ...row, union: union(own) })) });
+  }
+
+  /** The window of steps, where the file holds all of it; without numbers that of a typical step. */
+  steps(wanted: { first?: number; last?: number; rank: number | null }): Window | null {
+    const track = this.data.tracks.findIndex((one) => one.kind === "steps" && (wanted.rank === null || one.rank === wanted.rank));
+    const { first, last = first } = wanted;
+    const found: Window[] = [];
+    if (first === undefined || last === undefined) {
+      if (this.data.typical) found.push({ start: this.data.typical[0], end: this.data.typical[1] });
+    } else {
+      for (const lane of this.lanes[track] ?? []) {
+        lane.start.forEach((start, place) => {
+          const number = Number(/ (\d+)$/.exec(this.data.names[lane.name[place]!]![0])?.[1]);
+          if (number >= first && number <= last) found.push({ start, end: lane.end[place]! });
+        });
+      }
+    }
+    if (!found.length) return null;
+    const window = { start: Math.min(...found.map((one) => one.start)), end: Math.max(...found.map((one) => one.end)) };
+    return !this.held || (window.start >= this.held.start && window.end <= this.held.end) ? window : null;
   }
 
   private drawn(number: number, start: number, end: number, width: number): SpanFrame | ValueFrame {

@@ -20,6 +20,8 @@ interface Loaded {
   rows: Cell[][];
   /** All rows there are; more than came are too many for a page. */
   height: number;
+  /** The moment that its times count from, where they are those of the timeline. */
+  began: string | null;
   missing: { what: string; how: string } | null;
 }
 
@@ -80,7 +82,7 @@ function drawOne(host: HTMLElement, name: string, app: App): Cleanup {
       if (loaded.height > loaded.rows.length) {
         box.append(element("p", {}, `${words.firstRows}: ${quantity(loaded.rows.length, "count")} ${words.of} ${quantity(loaded.height, "count")}. `, sentence(`\`stepscope show ${name} PATH\``)));
       }
-      clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`);
+      clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`, [], loaded.began);
     },
     (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),
   );

@@ -12,6 +12,7 @@ from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES, Column
 from stepscope.render.frames import moments
+from stepscope.timeline import ON_TRACE_CLOCK
 from stepscope.web import Opened, Routes
 from stepscope.web.answers import json_answer
 
@@ -46,26 +47,36 @@ def table_document(run: Run, name: str) -> dict[str, object] | None:
         compute, columns, page = partial(_recorded, table=name), TABLES[name], ""  # type: ignore[assignment]
     else:
         return None
-    head: dict[str, object] = {"name": name, "page": page, "columns": [], "rows": [], "height": 0, "missing": None}
+    head: dict[str, object] = {
+        "name": name,
+        "page": page,
+        "columns": [],
+        "rows": [],
+        "height": 0,
+        "missing": None,
+        "began": None,
+    }
     try:
         frame = compute(run)
     except MissingData as lack:
         return {**head, "missing": {"what": lack.what, "how": lack.how}}
-    return {**head, **_filled(columns, frame)}
+    filled, began = _filled(columns, frame)
+    return {**head, **filled, "began": str(began) if began is not None and name in ON_TRACE_CLOCK else None}
 
 
 def _recorded(run: Run, *, table: str) -> pl.DataFrame:
     return run.optional(table)
 
 
-def _filled(columns: tuple[Column, ...], frame: pl.DataFrame) -> dict[str, object]:
-    """Columns and rows. Moments are times since the first of the table: the numbers of a clock say nothing."""
+def _filled(columns: tuple[Column, ...], frame: pl.DataFrame) -> tuple[dict[str, object], int | None]:
+    """Columns and rows. Moments are times since the first of the table, which is told too: a clock says nothing."""
     known = [column for column in columns if column.name in frame.columns]
     of_day = [name for name in moments(known) if frame[name].dtype.is_integer()]
     firsts = [first for name in of_day if isinstance(first := frame[name].min(), int)]
     height, frame = frame.height, frame.head(MOST_ROWS)
-    if firsts:
-        frame = frame.with_columns(pl.col(of_day) - min(firsts))
+    began = min(firsts, default=None)
+    if began is not None:
+        frame = frame.with_columns(pl.col(of_day) - began)
     described = [
         {
             "name": column.name + (", since first" if column.name in of_day else ""),
@@ -76,7 +87,7 @@ def _filled(columns: tuple[Column, ...], frame: pl.DataFrame) -> dict[str, objec
         for column in known
     ]
     cells = frame.select(_cells(frame, column.name) for column in known)
-    return {"columns": described, "rows": cells.rows(), "height": height}
+    return {"columns": described, "rows": cells.rows(), "height": height}, began
 
 
 def _cells(frame: pl.DataFrame, name: str) -> pl.Expr:

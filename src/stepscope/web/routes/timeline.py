@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from stepscope.core.run import Run
-from stepscope.timeline import Ref, event, find, frame, origin, sums, tracks
+from stepscope.timeline import Ref, event, find, frame, origin, step_window, sums, tracks
 from stepscope.timeline.answers import event_answer, found_answer, frame_answer, sums_answer, tracks_answer
 from stepscope.timeline.moves import moved
 from stepscope.web import Opened, Routes
@@ -41,7 +41,15 @@ def make(opened: Opened) -> list[BaseRoute]:
 
         return respond
 
-    answers = {"tracks": _tracks, "frame": _frame, "find": _find, "event": _event, "sums": _sums}
+    answers = {
+        "tracks": _tracks,
+        "frame": _frame,
+        "find": _find,
+        "event": _event,
+        "sums": _sums,
+        "step": _step,
+        "since": _since,
+    }
     return [Route(f"/api/timeline/{name}", answering(answer)) for name, answer in answers.items()]
 
 
@@ -66,6 +74,18 @@ def _find(run: Run, words: Words) -> dict[str, Any]:
 
 def _event(run: Run, words: Words) -> dict[str, Any]:
     return event_answer(event(run, moved(run, _ref(run, words), words.get("way", ""))), origin(run))
+
+
+def _step(run: Run, words: Words) -> dict[str, int] | None:
+    """The window of the steps `first` to `last` of a rank, or of a typical one; nothing where it is not drawn."""
+    numbers = (int(words["first"]), int(words["last"])) if "first" in words else None
+    window = step_window(run, numbers, int(words["rank"]) if "rank" in words else None)
+    return window and {"start": window[0], "end": window[1]}
+
+
+def _since(run: Run, words: Words) -> int:
+    """How long after the first moment a moment of the trace's clock is."""
+    return int(words["moment"]) - origin(run)
 
 
 def _window(run: Run, words: Words) -> tuple[int, int]:
