@@ -1,0 +1,238 @@
+"""Bars, curves and heat maps as pictures: SVG for slides and documents, light, readable alone, without any script."""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from stepscope.core.report import Bars, Heatmap, Lines
+from stepscope.core.schema import Unit
+from stepscope.render.bars import looks, shares
+from stepscope.render.format import plain, quantity
+
+__all__ = ["Picture", "svg"]
+
+Picture = Bars | Lines | Heatmap
+"""The blocks that are pictures."""
+
+_WIDTH, _MARGIN, _TITLE = 960, 24, 52  # px: half a slide; free space at the edges; from the top to below the title
+_LEFT, _PLOT = 104, 320  # px: where a plot begins, right of its numbers; how high it is
+_FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif"
+_INK, _QUIET, _LINE, _PAGE, _LIMIT = "#1b1f24", "#57606a", "#d9dde3", "#ffffff", "#b34700"
+_COLOURS = ("#d98a00", "#0072b2", "#56b4e9", "#a0559f", "#009e73", "#c94a00", "#7f6b2f", "#9aa2ab")  # as in the page
+_HEAT = ((242, 245, 249), (106, 167, 216), (179, 71, 0))
+_LETTER = 7.6  # px of a letter in the legend, wide ones included
+_FEW = 160  # bars that are wide enough to be seen apart
+_MARKS = 5  # about so many along an axis
+_TALLEST_ROW, _TALLEST_MAP = 22, 520  # px
+
+
+def svg(picture: Picture, subject: str = "") -> str:
+    """A document; `subject` stands below the title, such as the run it is of."""
+    match picture:
+        case Bars():
+            height, drawn = _bars(picture)
+        case Lines():
+            height, drawn = _lines(picture)
+        case Heatmap():
+            height, drawn = _heatmap(picture)
+    title = plain(picture.title)
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" '
+        f'viewBox="0 0 {_WIDTH} {height:.0f}" font-family="{_FONT}" font-size="13" role="img">',
+        f"<title>{escape(title)}</title>",
+        f'<rect width="100%" height="100%" fill="{_PAGE}"/>',
+        _text(_MARGIN, 26, title, size=16, weight=600),
+        _text(_MARGIN, 44, plain(subject), fill=_QUIET, size=12),
+    ]
+    return "\n".join([*head, *drawn, "</svg>"]) + "\n"
+
+
+def _bars(block: Bars) -> tuple[float, list[str]]:
+    values = [max(part.value, 0.0) for part in block.parts]
+    parts, colours = shares(values), _colours(part.label for part in block.parts)
+    whole = (_WIDTH - 2 * _MARGIN) * (min(sum(values) / block.whole, 1) if block.whole else 1)
+    drawn, at = [], float(_MARGIN)
+    for share, colour in zip(parts, colours, strict=True):
+        drawn.append(_box(at, _TITLE + 8, share * whole, 44, colour))
+        at += share * whole
+    told = [
+        f"{plain(part.label)} {quantity(share, 'ratio')}, {quantity(part.value, block.unit)}"
+        for part, share in zip(block.parts, parts, strict=True)
+    ]
+    bottom, legend = _legend(told, colours, _TITLE + 78)
+    return bottom + _MARGIN - 8, [*drawn, *legend]
+
+
+def _lines(block: Lines) -> tuple[float, list[str]]:
+    colours = _colours(line.label for line in block.lines)
+    bottom, drawn = _legend([plain(line.label) for line in block.lines], colours, _TITLE + 16)
+    top = bottom + 6
+    xs = sorted({x for line in block.lines for x, _ in line.points})
+    bars = block.stacked and len(xs) <= _FEW
+    heights = [sum(values) for values in zip(*_columns(block, xs), strict=True)] if block.stacked else []
+    most = max(
+        [*heights, *(y or 0 for line in block.lines for _, y in line.points), *(b.value for b in block.limits), 0]
+    )
+    marks = _marks(most or 1, block.unit)
+    scale = _Scale(xs, marks[-1], top, bars)
+    drawn += _axes(scale, marks, block)
+    if block.stacked:
+        drawn += _stack(scale, block, colours, bars)
+    else:
+        drawn += [_curve(scale, line.points, colour) for line, colour in zip(block.lines, colours, strict=True)]
+    for limit in block.limits:
+        y = scale.y(limit.value)
+        drawn.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _MARGIN}" stroke="{_LIMIT}" stroke-dasharray="6 4"/>')
+        drawn.append(_text(_LEFT + 6, y + 15, f"{plain(limit.label)} {quantity(limit.value, block.unit)}"))
+    return top + _PLOT + 58, drawn
+
+
+class _Scale:
+    """From values to pixels; with `bars` each x has a column of its own, all as wide."""
+
+    def __init__(self, xs: Sequence[float], most: float, top: float, bars: bool) -> None:
+        self.xs, self.most, self.top, self.bars = xs, most, top, bars
+        self.width = _WIDTH - _MARGIN - _LEFT
+        self.column = self.width / max(len(xs), 1)
+        self.place = {x: number for number, x in enumerate(xs)}
+
+    def x(self, value: float) -> float:
+        if self.bars:
+            return _LEFT + self.place[value] * self.column
+        length = self.xs[-1] - self.xs[0]
+        return _LEFT + ((value - self.xs[0]) / length * self.width if length else 0)
+
+    def y(self, value: float) -> float:
+        return self.top + _PLOT * (1 - value / self.most)
+
+
+def _axes(scale: _Scale, marks: Sequence[float], block: Lines) -> list[str]:
+    drawn = []
+    for mark in marks:
+        y = scale.y(mark)
+        drawn.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _MARGIN}" stroke="{_LINE}"/>')
+        drawn.append(_text(_LEFT - 8, y + 4, quantity(mark, block.unit), fill=_QUIET, anchor="end"))
+    bottom = scale.top + _PLOT
+    for x in _some(scale.xs):
+        at = scale.x(x) + (scale.column / 2 if scale.bars else 0)
+        drawn.append(_text(at, bottom + 18, quantity(x, block.x_unit), fill=_QUIET, anchor="middle"))
+    return [*drawn, _text((_LEFT + _WIDTH - _MARGIN) / 2, bottom + 40, plain(block.x), fill=_QUIET, anchor="middle")]
+
+
+def _columns(block: Lines, xs: Sequence[float]) -> list[list[float]]:
+    """The values of each curve at each x; what was not recorded adds nothing."""
+    return [[known.get(x) or 0.0 for x in xs] for known in (dict(line.points) for line in block.lines)]
+
+
+def _stack(scale: _Scale, block: Lines, colours: Sequence[str], bars: bool) -> list[str]:
+    drawn, below = [], [0.0] * len(scale.xs)
+    for values, colour in zip(_columns(block, scale.xs), colours, strict=True):
+        above = [low + value for low, value in zip(below, values, strict=True)]
+        if bars:
+            boxes = zip(scale.xs, below, above, strict=True)
+            gap = scale.column * 0.12
+            drawn += [
+                _box(scale.x(x) + gap / 2, scale.y(high), scale.column - gap, scale.y(low) - scale.y(high), colour)
+                for x, low, high in boxes
+                if high > low
+            ]
+        else:
+            there = [f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in zip(scale.xs, above, strict=True)]
+            back = [f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in zip(scale.xs, below, strict=True)]
+            drawn.append(f'<path d="M{"L".join([*there, *reversed(back)])}Z" fill="{colour}"/>')
+        below = above
+    return drawn
+
+
+def _curve(scale: _Scale, points: Iterable[tuple[float, float | None]], colour: str) -> str:
+    """A value holds until the next one; where nothing was recorded the curve is open."""
+    path, drawing = [], False
+    for x, y in points:
+        if y is None:
+            path.append(f"H{scale.x(x):.1f}" if drawing else "")
+        else:
+            at = f"{scale.x(x):.1f}"
+            path.append(f"H{at}V{scale.y(y):.1f}" if drawing else f"M{at} {scale.y(y):.1f}")
+        drawing = y is not None
+    return f'<path d="{"".join(path)}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+
+
+def _heatmap(block: Heatmap) -> tuple[float, list[str]]:
+    known = [value for row in block.values for value in row if value is not None]
+    least, most = min(known, default=0.0), max(known, default=0.0)
+    column = (_WIDTH - _MARGIN - _LEFT) / max(len(block.xs), 1)
+    row = min(_TALLEST_ROW, _TALLEST_MAP / max(len(block.ys), 1))
+    top, drawn = _TITLE + 12, []
+    for number, values in enumerate(block.values):
+        for place, value in enumerate(values):
+            if value is not None:
+                share = (value - least) / (most - least) if most > least else 0.0
+                drawn.append(_box(_LEFT + place * column, top + number * row, column, row, _heat(share)))
+    bottom = top + row * len(block.ys)
+    for y in _some(block.ys, max(1, int(bottom - top) // 18)):
+        at = top + (block.ys.index(y) + 0.5) * row + 4
+        drawn.append(_text(_LEFT - 8, at, f"{plain(block.y)} {y}", fill=_QUIET, anchor="end"))
+    for x in _some(block.xs):
+        at = _LEFT + (block.xs.index(x) + 0.5) * column
+        drawn.append(_text(at, bottom + 18, str(x), fill=_QUIET, anchor="middle"))
+    drawn.append(_text((_LEFT + _WIDTH - _MARGIN) / 2, bottom + 38, plain(block.x), fill=_QUIET, anchor="middle"))
+    return bottom + 88, [*drawn, *_shades(bottom + 58, quantity(least, block.unit), quantity(most, block.unit))]
+
+
+def _shades(y: float, least: str, most: str) -> list[str]:
+    """What the shades mean: from the least to the most."""
+    middle = (_LEFT + _WIDTH - _MARGIN) / 2
+    boxes = [_box(middle - 80 + 4 * step, y, 4, 12, _heat(step / 39)) for step in range(40)]
+    ends = (_text(middle - 88, y + 11, least, fill=_QUIET, anchor="end"), _text(middle + 88, y + 11, most, fill=_QUIET))
+    return [*boxes, *ends]
+
+
+def _heat(share: float) -> str:
+    place = min(int(share * 2), 1)
+    part = share * 2 - place
+    return "#" + "".join(
+        f"{round(low + (high - low) * part):02x}" for low, high in zip(_HEAT[place], _HEAT[place + 1], strict=True)
+    )
+
+
+def _legend(labels: Sequence[str], colours: Sequence[str], y: float) -> tuple[float, list[str]]:
+    """Names with their colours, in as many rows as they take, and where the rows end."""
+    drawn, x = [], float(_MARGIN)
+    for label, colour in zip(labels, colours, strict=True):
+        width = 24 + _LETTER * len(label) + 14
+        if x > _MARGIN and x + width > _WIDTH - _MARGIN:
+            x, y = float(_MARGIN), y + 22
+        drawn += [_box(x, y - 10, 12, 12, colour), _text(x + 18, y, label)]
+        x += width
+    return y + 10, drawn
+
+
+def _marks(most: float, unit: Unit | None) -> list[float]:
+    """Round values from 0 to the first that is not below `most`; sizes by powers of two."""
+    rough = most / _MARKS
+    if unit == "bytes":
+        step = 2.0 ** math.ceil(math.log2(rough))
+    else:
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next((factor * power for factor in (1, 2, 5) if factor * power >= rough), 10 * power)
+    return [number * step for number in range(math.ceil(most / step - 1e-9) + 1)]
+
+
+def _some(values: Sequence[int] | Sequence[float], most: int = 10) -> Sequence[float]:
+    """Values that are as far apart, at most so many."""
+    return values[:: max(1, -(-len(values) // most))]
+
+
+def _colours(labels: Iterable[str]) -> list[str]:
+    return [_COLOURS[look] for look in looks(list(labels), len(_COLOURS))]
+
+
+def _box(x: float, y: float, width: float, height: float, colour: str) -> str:
+    place = f'x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"'
+    return f'<rect {place} fill="{colour}" shape-rendering="crispEdges"/>'
+
+
+def _text(x: float, y: float, words: str, *, fill: str = _INK, size: int = 0, weight: int = 0, anchor: str = "") -> str:
+    more = (f' font-size="{size}"' if size else "") + (f' font-weight="{weight}"' if weight else "")
+    more += f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}"{more}>{escape(words)}</text>'
