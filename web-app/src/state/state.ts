@@ -1,11 +1,16 @@
 // Where the page stands, kept in the address after `#`, so that a link opens the same view and Back works.
 
+/** In a notebook the page is the content of a frame: an address after `#` alone would lead to the notebook. */
+const FRAME = location.protocol === "about:" ? location.href.split("#")[0]! : "";
+
 export class State {
+  private drawn: string | null = null;
   private readonly listeners = new Set<() => void>();
 
   constructor() {
     window.addEventListener("popstate", () => this.tell());
     window.addEventListener("hashchange", () => this.tell());
+    if (FRAME) document.addEventListener("click", followInFrame);
   }
 
   get(name: string): string {
@@ -19,6 +24,12 @@ export class State {
   set(changes: Record<string, string>, how: "push" | "replace" = "push"): void {
     const address = this.address(changes);
     if (address === this.address({})) return;
+    if (FRAME) {
+      if (how === "push") location.hash = address;
+      else location.replace(FRAME + address);
+      if (how === "replace") this.drawn = location.hash;
+      return;
+    }
     if (how === "replace") {
       history.replaceState(null, "", address);
       return;
@@ -47,6 +58,15 @@ export class State {
   }
 
   private tell(): void {
+    if (FRAME && location.hash === this.drawn) return;
+    this.drawn = null;
     for (const listener of this.listeners) listener();
   }
+}
+
+function followInFrame(event: MouseEvent): void {
+  const address = event.target instanceof Element ? event.target.closest("a")?.getAttribute("href") : null;
+  if (event.defaultPrevented || !address?.startsWith("#")) return;
+  event.preventDefault();
+  location.hash = address;
 }
