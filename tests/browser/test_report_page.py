@@ -111,7 +111,7 @@ def test_findings_stand_in_order_with_evidence_gain_place_and_code(
         assert first.locator(".evidence dd").count() == len(report.findings[0].finding.evidence)
 
 
-def test_code_is_copied_and_places_open_the_editor(browser: Browser, tmp_path: Path) -> None:
+def test_code_is_copied_and_places_open_the_editor_that_was_chosen(browser: Browser, tmp_path: Path) -> None:
     place = Place(file="/home/me/a b/train.py", line=41, symbol="__getitem__", text="image = resize(image)")
     advice = Advice(text="Load in workers", code="DataLoader(\n\tdataset,\n\tnum_workers=2)")
     finding = Finding(title="Slow", cause="model", evidence=(), gain=None, advice=(advice,), ranks=(0,), where=(place,))
@@ -120,6 +120,19 @@ def test_code_is_copied_and_places_open_the_editor(browser: Browser, tmp_path: P
         link = page.locator(".places a")
         assert link.get_attribute("href") == "vscode://file/home/me/a%20b/train.py:41"
         assert link.inner_text() == "/home/me/a b/train.py:41 in __getitem__"
+        page.get_by_role("button", name="Settings").click()
+        assert faults(page) == []
+        page.get_by_label("Places in the code open in").select_option("Cursor")
+        page.get_by_role("button", name="Keep").click()
+        assert link.get_attribute("href") == "cursor://file/home/me/a%20b/train.py:41"
+        page.get_by_role("button", name="Settings").click()
+        page.get_by_label("Address that opens").fill("javascript:alert('{file}')")
+        page.keyboard.press("Enter")
+        assert page.get_by_role("alert").inner_text().startswith("An address begins with")
+        page.get_by_label("Address that opens").fill("mine://{file}?at={line}")
+        page.keyboard.press("Enter")
+        page.reload()
+        assert link.get_attribute("href") == "mine:///home/me/a%20b/train.py?at=41"
         page.locator(".code button").click()
         page.wait_for_function("() => document.querySelector('.code button').textContent === 'Copied'")
         assert page.evaluate("navigator.clipboard.readText()") == "DataLoader(\n    dataset,\n    num_workers=2)"

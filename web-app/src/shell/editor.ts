@@ -3,19 +3,28 @@
 import type { App } from "../app";
 import type { Place } from "../document/types";
 
-const DEFAULT = "vscode://file{file}:{line}";
+export const EDITORS: Record<string, string> = {
+  "Visual Studio Code": "vscode://file{file}:{line}",
+  Cursor: "cursor://file{file}:{line}",
+  VSCodium: "vscodium://file{file}:{line}",
+  PyCharm: "pycharm://open?file={file}&line={line}",
+  "Sublime Text": "subl://open?url=file://{file}&line={line}",
+};
+const DEFAULT = EDITORS["Visual Studio Code"]!;
 const KEPT = "stepscope-editor";
+let chosen = DEFAULT;
 
 /** The template that the reader chose, else that of Visual Studio Code. */
 export function editorTemplate(): string {
   try {
-    return localStorage.getItem(KEPT) || DEFAULT;
+    return localStorage.getItem(KEPT) || chosen;
   } catch {
-    return DEFAULT; // a frame without an origin of its own has no storage
+    return chosen; // a frame without an origin of its own has no storage
   }
 }
 
 export function keepEditorTemplate(template: string): void {
+  chosen = template;
   try {
     localStorage.setItem(KEPT, template);
   } catch {
@@ -30,5 +39,10 @@ export function editorAddress(place: Place, _app: App): string {
   const address = editorTemplate()
     .replaceAll("{file}", file.startsWith("/") ? file : `/${file}`)
     .replaceAll("{line}", String(place.line));
-  return /^(?!(javascript|data|vbscript|blob|file):)[a-z][a-z0-9+.-]*:/i.test(address) ? address : "";
+  return isEditor(address) ? address : "";
+}
+
+/** Whether an address is one that a program may open, and runs nothing in the page. */
+export function isEditor(address: string): boolean {
+  return /^(?!(javascript|data|vbscript|blob|file|about):)[a-z][a-z0-9+.-]*:/i.test(address);
 }

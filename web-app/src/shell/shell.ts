@@ -7,6 +7,7 @@ import { LANGUAGES } from "../words";
 import { showHelp } from "./keys";
 import { navigation } from "./navigation";
 import { searchBox } from "./search";
+import { showSettings } from "./settings";
 import { nextTheme } from "./theme";
 
 export class Shell {
@@ -24,7 +25,7 @@ export class Shell {
   draw(app: App, views: readonly View[]): void {
     const view = views.find((one) => one.name === (app.state.get("view") || "overview")) ?? views[0];
     if (!view) return;
-    fill(this.top, ...bar(app, views));
+    fill(this.top, ...bar(app, views, () => this.draw(app, views)));
     fill(this.side, sideOf(views, view.name, app));
     this.cleanup?.();
     const place = this.current === view.name ? this.main.scrollTop : 0;
@@ -39,7 +40,7 @@ export class Shell {
   }
 }
 
-function bar(app: App, views: readonly View[]): Node[] {
+function bar(app: App, views: readonly View[], again: () => void): Node[] {
   const { words, state } = app;
   const language = element("select", { "aria-label": "Language" }, ...Object.entries(LANGUAGES).map(([code, one]) => element("option", { value: code, selected: one === words }, one.language)));
   language.addEventListener("change", () => state.set({ lang: language.value }));
@@ -51,6 +52,7 @@ function bar(app: App, views: readonly View[]): Node[] {
     searchBox(app, views),
     language,
     element("button", { type: "button", class: "small", title: `${words.theme} ( t )`, "aria-label": words.theme, onclick: () => nextTheme(state) }, "◐"),
+    element("button", { type: "button", class: "small", title: words.settings, "aria-label": words.settings, onclick: () => showSettings(app, again) }, "⚙"),
     element("button", { type: "button", class: "small", title: `${words.help} ( ? )`, "aria-label": words.help, onclick: () => showHelp(app) }, "?"),
   ];
 }

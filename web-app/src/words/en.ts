@@ -99,6 +99,11 @@ export const en = {
   ended: "the job has ended",
   died: "the job died: it ended with an error, or is not heard of any more",
   lost: "the server has ended; what is here stays",
+  settings: "Settings",
+  editor: "Places in the code open in",
+  otherEditor: "another editor",
+  keep: "Keep",
+  noEditor: "An address begins with the name of a program, such as vscode:, and has {file} in it.",
   editorHint: "Address that opens a place of the code, with {file} and {line}",
   keys: {
     move: "next, previous row or finding",

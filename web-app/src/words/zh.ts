@@ -101,6 +101,11 @@ export const zh: Words = {
   ended: "任务已结束",
   died: "任务因错误而结束，或已无音讯",
   lost: "服务器已停止；页面内容保留",
+  settings: "设置",
+  editor: "代码位置的打开方式",
+  otherEditor: "其他编辑器",
+  keep: "保存",
+  noEditor: "地址以程序名开头（如 vscode:），并含 {file}。",
   editorHint: "打开代码位置的地址，含 {file} 和 {line}",
   keys: {
     move: "下一行、上一行或发现",
