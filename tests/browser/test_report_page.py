@@ -1,11 +1,12 @@
 """The report as a file in a real browser: from disk, without a network, light and dark, narrow and wide, on paper."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, expect
 
 from stepscope.cli._assemble import assemble
 from stepscope.core.finding import Advice, Finding, Place
@@ -33,6 +34,13 @@ def page_file(report: Report, tmp_path_factory: pytest.TempPathFactory) -> str:
     return written(report, tmp_path_factory.mktemp("page"))
 
 
+@pytest.fixture(scope="module")
+def page(browser: Browser, page_file: str) -> Iterator[Page]:
+    """For tests that only look."""
+    with opened(browser, page_file) as page:
+        yield page
+
+
 def written(report: Report, folder: Path) -> str:
     file = folder / "report.html"
     file.write_text(report_html(report), encoding="utf-8")
@@ -47,7 +55,7 @@ def report_of(*blocks: Any, name: str = "x") -> Report:
     return Report(run=facts, verdict=verdict, findings=(), checked=(), unchecked=(), skipped=(), parts=parts)
 
 
-@pytest.mark.parametrize(("scheme", "language"), [("light", "en"), ("dark", "zh"), ("dark", "en"), ("light", "zh")])
+@pytest.mark.parametrize(("scheme", "language"), [("light", "en"), ("dark", "zh")])
 def test_every_view_is_readable(
     browser: Browser, page_file: str, report: Report, scheme: Scheme, language: str
 ) -> None:
@@ -61,8 +69,7 @@ def test_every_view_is_readable(
         for name in names:
             go(page, view=name)
             assert page.evaluate("document.documentElement.scrollWidth") == WIDE
-            if language == "en":
-                assert faults(page, *(() if scheme == "light" else ("color-contrast",))) == [], name
+            assert faults(page, *(() if scheme == "light" else ("color-contrast",))) == [], name
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
         assert dark == (scheme == "dark")
 
@@ -77,38 +84,36 @@ def test_a_telephone_scrolls_no_view_sideways(browser: Browser, page_file: str) 
         assert page.locator("nav a").first.is_visible()
 
 
-def test_every_table_shows_what_the_json_report_says(browser: Browser, page_file: str, report: Report) -> None:
+def test_every_table_shows_what_the_json_report_says(page: Page, report: Report) -> None:
     document = json.loads(dumps(report_document(report)))
-    with opened(browser, page_file) as page:
-        checked = 0
-        for section in document["sections"]:
-            tables = [block for block in section["blocks"] if block["kind"] == "table"]
-            if not tables or section["name"] in ("summary", "findings"):
-                continue
-            go(page, view=section["name"])
-            shown = page.evaluate(
-                "[...document.querySelectorAll('main table')].map(table => [...table.tBodies[0].rows].map(row => "
-                "[...row.cells].map(cell => cell.textContent.replaceAll('\\u00a0', ' '))))"
-            )
-            for rows, block in zip(shown, tables, strict=True):
-                units = [column["unit"] for column in block["columns"]]
-                assert rows == [
-                    [cell(value, unit).replace("`", "") for value, unit in zip(row, units, strict=True)]
-                    for row in block["rows"]
-                ]
-                checked += len(rows)
+    checked = 0
+    for section in document["sections"]:
+        tables = [block for block in section["blocks"] if block["kind"] == "table"]
+        if not tables or section["name"] in ("summary", "findings"):
+            continue
+        go(page, view=section["name"])
+        shown = page.evaluate(
+            "[...document.querySelectorAll('main table')].map(table => [...table.tBodies[0].rows].map(row => "
+            "[...row.cells].map(cell => cell.textContent.replaceAll('\\u00a0', ' '))))"
+        )
+        for rows, block in zip(shown, tables, strict=True):
+            units = [column["unit"] for column in block["columns"]]
+            assert rows == [
+                [cell(value, unit).replace("`", "") for value, unit in zip(row, units, strict=True)]
+                for row in block["rows"]
+            ]
+            checked += len(rows)
     assert checked > 20
 
 
-def test_findings_stand_in_order_with_evidence_gain_place_and_code(
-    browser: Browser, page_file: str, report: Report
-) -> None:
-    with opened(browser, page_file) as page:
-        titles = page.locator(".finding h3").all_inner_texts()
-        assert titles == [block.finding.title for block in report.findings]
-        first = page.locator(".finding").first
-        assert first.locator(".gain").inner_text().startswith("saves ")
-        assert first.locator(".evidence dd").count() == len(report.findings[0].finding.evidence)
+def test_findings_stand_in_order_with_evidence_gain_place_and_code(page: Page, report: Report) -> None:
+    page.evaluate("location.hash = ''")
+    page.locator(".finding").first.wait_for()
+    titles = page.locator(".finding h3").all_inner_texts()
+    assert titles == [block.finding.title for block in report.findings]
+    first = page.locator(".finding").first
+    assert first.locator(".gain").inner_text().startswith("saves ")
+    assert first.locator(".evidence dd").count() == len(report.findings[0].finding.evidence)
 
 
 def test_code_is_copied_and_places_open_the_editor_that_was_chosen(browser: Browser, tmp_path: Path) -> None:
@@ -200,7 +205,7 @@ def test_keyboard_search_help_theme_and_back(browser: Browser, page_file: str) -
         assert page.locator("dialog").is_visible()
         assert faults(page) == []
         page.keyboard.press("Escape")
-        assert page.locator("dialog").count() == 0
+        expect(page.locator("dialog")).to_have_count(0)  # the event of closing comes later
         page.keyboard.press("t")
         page.keyboard.press("t")
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"

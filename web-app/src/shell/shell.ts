@@ -53,7 +53,7 @@ function bar(app: App, views: readonly View[], again: () => void): Node[] {
     language,
     element("button", { type: "button", class: "small", title: `${words.theme} ( t )`, "aria-label": words.theme, onclick: () => nextTheme(state) }, "◐"),
     element("button", { type: "button", class: "small", title: words.settings, "aria-label": words.settings, onclick: () => showSettings(app, again) }, "⚙"),
-    element("button", { type: "button", class: "small", title: `${words.help} ( ? )`, "aria-label": words.help, onclick: () => showHelp(app) }, "?"),
+    element("button", { type: "button", class: "small help", title: `${words.help} ( ? )`, "aria-label": words.help, onclick: () => showHelp(app) }, "?"),
   ];
 }
 
