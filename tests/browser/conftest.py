@@ -15,6 +15,6 @@ def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
         pytest.skip(f"no browser at {CHROMIUM}: apt-get install chromium, or set STEPSCOPE_CHROMIUM")
     with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield running
         running.close()
