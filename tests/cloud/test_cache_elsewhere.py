@@ -36,7 +36,10 @@ def test_second_opening_fetches_nothing(
     url = f"{server.bucket}/kept/rank_1.json.gz"
     upload(ranks / "rank_1.json.gz", url)
     expected = tables_of(place(url), use_cache=False)
-    same(cache.tables(place(url)), expected)
+    for _ in range(3):  # not kept where the emulator, on a busy machine, does not answer at the end of the reading
+        same(cache.tables(place(url)), expected)
+        if kept(cache, [url]):
+            break
     (entry,) = kept(cache, [url])
     assert entry.trace == url
     monkeypatch.setattr(importers, "importer_of", lambda path: pytest.fail(f"{path} is fetched"))

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -31,8 +32,14 @@ def test_it_prints_its_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> No
     assert "Traceback" not in said
 
 
-def test_a_port_that_is_taken_is_said_before_the_work(tmp_path: Path) -> None:
-    done = stepscope("view", tmp_path / "nothing.json", "--port", "1", "--host", "203.0.113.7")
+def test_where_it_cannot_listen_is_said_before_the_work(tmp_path: Path) -> None:
+    done = stepscope("view", tmp_path / "nothing.json", "--host", "203.0.113.7")
     assert done.returncode == 2
-    assert "cannot listen there" in done.stderr
-    assert "--port" in done.stderr
+    assert "203.0.113.7: cannot listen there" in done.stderr
+    assert "leave out --host" in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = stepscope("view", tmp_path / "nothing.json", "--port", str(port))
+    assert done.returncode == 2
+    assert f"127.0.0.1:{port}: cannot listen there: Address already in use" in done.stderr
+    assert "leave out --port" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath, place
 
-__all__ = ["check_output", "format_for", "write_bytes", "write_text"]
+__all__ = ["check_output", "check_page", "format_for", "write_bytes", "write_text"]
 
 
 _TEXT = ("", ".txt", ".log")
@@ -41,6 +41,17 @@ def check_output(output: str | None) -> None:
         _check_folder(target)
     else:
         target.check_writable()
+
+
+def check_page(output: str | None) -> None:
+    """Raise BadInput for a page that was not built with this installation, or that a terminal would get."""
+    from stepscope.render.html import app_file
+
+    app_file("app.js")
+    if output in (None, "-") and sys.stdout.isatty():
+        raise BadInput(
+            "standard output", "is a terminal, and a page is for a browser", next_step="write a file: -o report.html"
+        )
 
 
 def write_text(text: str, output: str | None) -> None:

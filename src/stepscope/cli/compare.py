@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stepscope.cli._opening import Opening, open_for, opening
-from stepscope.cli._output import check_output, format_for, write_text
+from stepscope.cli._output import check_output, check_page, format_for, write_text
 
 __all__ = ["COMMAND"]
 
@@ -37,6 +37,8 @@ def COMMAND(a: str, b: str, form: str | None, output: str | None, **words: Any) 
     """
     form = format_for(form, output, _SUFFIXES, "text")
     check_output(output)
+    if form == "html":
+        check_page(output)
     from stepscope.compare.comparison import compare
     from stepscope.compare.side import measure
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stepscope.cli._opening import Opening, open_for, opening
-from stepscope.cli._output import check_output, format_for, write_text
+from stepscope.cli._output import check_output, check_page, format_for, write_text
 from stepscope.core.errors import BadInput
 
 __all__ = ["COMMAND"]
@@ -44,6 +44,8 @@ def COMMAND(
     if summary and form != "text":
         raise BadInput("--summary", f"is for text, not for {form}", next_step="leave out --summary")
     check_output(output)
+    if form == "html":
+        check_page(output)
     from stepscope.cli._assemble import assemble, first_screen
 
     if standby:

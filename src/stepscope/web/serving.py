@@ -1,5 +1,6 @@
 """Running the server: which address it has, under which names it may be asked, and when to open a browser."""
 
+import errno
 import ipaddress
 import secrets
 import socket
@@ -35,9 +36,12 @@ def listening(host: str, port: int) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
         made.listen(64)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
         raise BadInput(
-            f"{host}:{port}", f"cannot listen there: {error}", next_step="choose another --port or --host"
+            f"{host}:{port}" if port else host,
+            f"cannot listen there: {error.strerror}",
+            next_step="leave out --port to get a free one" if taken else "leave out --host to listen on this machine",
         ) from error
     return made
 

@@ -44,11 +44,12 @@ function facts(report: Report, app: App): HTMLElement {
   const { words } = app;
   const { run } = report;
   const models = new Map<string, number>();
-  for (const device of run.devices) models.set(device.name ?? "?", (models.get(device.name ?? "?") ?? 0) + 1);
+  for (const device of run.devices) models.set(device.name ?? "", (models.get(device.name ?? "") ?? 0) + 1);
   const rows: [string, string][] = [[words.steps, counted(run.steps, "", "").trim()]];
-  if (run.step_ns) rows.push([words.stepTime, quantity(run.step_ns.mean, "ns")], [words.spread, `${quantity(run.step_ns.p10, "ns")} – ${quantity(run.step_ns.p90, "ns")}`]);
+  if (run.step_ns) rows.push([words.stepTime, quantity(run.step_ns.mean, "ns")]);
+  if (run.step_ns && run.step_ns.p10 < run.step_ns.p90) rows.push([words.spread, `${quantity(run.step_ns.p10, "ns")} – ${quantity(run.step_ns.p90, "ns")}`]);
   rows.push([words.ranks, String(run.ranks.length)]);
-  if (models.size) rows.push([words.devices, [...models].map(([name, count]) => `${count} × ${plain(name)}`).join(", ")]);
+  if (models.size) rows.push([words.devices, [...models].map(([name, count]) => (name ? `${count} × ${plain(name)}` : String(count))).join(", ")]);
   if (run.framework) rows.push([words.framework, plain(run.framework)]);
   if (run.command) rows.push([words.command, plain(run.command.join(" "), 400)]);
   return element("dl", { class: "facts" }, ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
@@ -59,7 +60,7 @@ function answers(report: Report, app: App): HTMLElement {
   const { words } = app;
   const [first] = report.findings;
   const change = first ? `${plain(first.title, 400)}${first.gain ? `: ${gainWords(first, app)}` : ""}` : words.nothingFound;
-  const steps = report.verdict.steps ? `${counted(report.verdict.steps, "", "").trim()} ${words.steps.toLowerCase()}. ` : "";
+  const steps = report.verdict.steps ? `${words.steps}: ${counted(report.verdict.steps, "", "").trim()}. ` : "";
   const looked = `${report.checked.length} ${words.notCheckedLine} ${report.unchecked.length}.`;
   const sure = first?.gain ? `${words.gain}: ${words.confidence[first.gain.confidence] ?? first.gain.confidence}. ` : "";
   const rows = [
