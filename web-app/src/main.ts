@@ -23,7 +23,7 @@ async function start(): Promise<void> {
   if (!host) return;
   const state = new State();
   showTheme(wantedTheme(state));
-  followSystem();
+  followSystem(state);
   const inside = document.getElementById("data")?.textContent;
   const data = inside ? (JSON.parse(inside) as Document) : await fetchJson<Document>("api/report");
   const shell = new Shell(host);

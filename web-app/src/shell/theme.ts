@@ -4,16 +4,18 @@ import type { State } from "../state/state";
 
 const KEPT = "stepscope-theme";
 const ORDER = ["", "light", "dark"];
+const SYSTEM_IS_DARK = matchMedia("(prefers-color-scheme: dark)");
 
 export function wantedTheme(state: State): string {
   const asked = state.get("theme");
   return ORDER.includes(asked) && asked ? asked : kept();
 }
 
-/** Put the theme on the page; charts are told, since theirs are painted. */
+/** Put the theme on the page, "" for that of the system; charts are told, since theirs are painted. */
 export function showTheme(theme: string): void {
-  if (document.documentElement.dataset["theme"] === theme) return;
-  document.documentElement.dataset["theme"] = theme;
+  const shown = theme || (SYSTEM_IS_DARK.matches ? "dark" : "light");
+  if (document.documentElement.dataset["theme"] === shown) return;
+  document.documentElement.dataset["theme"] = shown;
   window.dispatchEvent(new Event("stepscope-theme"));
 }
 
@@ -24,8 +26,8 @@ export function nextTheme(state: State): void {
   showTheme(next);
 }
 
-export function followSystem(): void {
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => window.dispatchEvent(new Event("stepscope-theme")));
+export function followSystem(state: State): void {
+  SYSTEM_IS_DARK.addEventListener("change", () => showTheme(wantedTheme(state)));
 }
 
 function kept(): string {
