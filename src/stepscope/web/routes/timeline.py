@@ -1,7 +1,5 @@
 """The timeline: tracks, frames of a window, search, spans, sums. Times are ns from the first moment of the run."""
 
-import gzip
-import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,11 +13,10 @@ from stepscope.timeline import Ref, event, find, frame, origin, step_window, sum
 from stepscope.timeline.answers import event_answer, found_answer, frame_answer, sums_answer, tracks_answer
 from stepscope.timeline.moves import moved
 from stepscope.web import Opened, Routes
+from stepscope.web.answers import json_answer
 
 __all__ = ["ROUTES"]
 
-_WORTH_IT = 4096  # bytes from which compressing saves more than it costs
-_QUICK = 1  # level: time counts more than size
 _LONGEST_TEXT = 300  # letters of a search
 Words = Mapping[str, str]
 
@@ -33,11 +30,12 @@ def make(opened: Opened) -> list[BaseRoute]:
             with preparing:
                 tracks(run)
             try:
-                return _json(request, answer(run, request.query_params), 200)
+                return json_answer(request, answer(run, request.query_params))
             except KeyError as missing:
-                return _json(request, {"error": f"there is no such thing in the timeline: {missing.args[0]}"}, 404)
+                told, status = f"there is no such thing in the timeline: {missing.args[0]}", 404
             except ValueError as wrong:
-                return _json(request, {"error": str(wrong)}, 400)
+                told, status = str(wrong), 400
+            return json_answer(request, {"error": told}, status=status)
 
         return respond
 
@@ -103,15 +101,6 @@ def _chosen(run: Run, words: Words) -> list[str] | None:
     known = tracks(run)
     places = [int(place) for place in words["tracks"].split(",") if place]
     return [known[place].id for place in places if 0 <= place < len(known)]
-
-
-def _json(request: Request, document: Any, status: int) -> Response:
-    data = json.dumps(document, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
-    headers = {}
-    if len(data) > _WORTH_IT and "gzip" in request.headers.get("accept-encoding", ""):
-        data = gzip.compress(data, compresslevel=_QUICK)
-        headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-    return Response(data, status, headers=headers, media_type="application/json")
 
 
 ROUTES = Routes(make=make)
