@@ -168,9 +168,9 @@ def test_workers_end_with_who_started_them(four_ranks: Path, tmp_path: Path, unt
 def test_a_worker_that_is_killed_from_outside(ranks_in: RanksIn) -> None:
     """A command over many ranks, whose workers are killed twice meanwhile, says what it says without that."""
     folder = ranks_in("many", **{f"rank_{rank}": rank for rank in range(16)})
-    expected = printed("report", folder, "--workers", "1", "--format", "json")
-    words = command("report", folder, "--workers", "2", "--format", "json")
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = ("show", "device-time", folder, "--format", "json", "--workers")
+    expected = printed(*words, "1")
+    process = subprocess.Popen(command(*words, "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     killed = [pid for _ in range(2) if (pid := kill_a_worker_of(process))]
     said, errors = process.communicate(timeout=120)
     assert killed and (process.returncode, errors) == (0, "")

@@ -15,7 +15,7 @@ class Synth:
     """`Synth().step(0, 0, 100, data_wait=30).kernel(20, 90).run()`."""
 
     def __init__(self) -> None:
-        self._sink = Sink()
+        self._rows: dict[str, list[dict[str, object]]] = {}
         self._index = 0
 
     def step(
@@ -140,14 +140,19 @@ class Synth:
         """A row of any table, columns as in the schema (times in ns); rank 0 and pid "1" unless given."""
         known = {"rank": 0, "pid": "1", "index": self._index}
         names = {column.name for column in TABLES[table]}
-        row = {**{key: value for key, value in known.items() if key in names}, **columns}
+        if unknown := set(columns) - names:
+            raise KeyError(f"{table} has no column {', '.join(sorted(unknown))}")
+        self._rows.setdefault(table, []).append({**{key: known[key] for key in known if key in names}, **columns})
         self._index += 1
-        self._sink.row(table, **row)
         return self
 
     def run(self) -> Run:
         """The run written so far."""
-        return self._sink.run("synthetic")
+        sink = Sink()
+        for table, rows in self._rows.items():
+            given = dict.fromkeys(name for row in rows for name in row)
+            sink.add(table, {name: [row.get(name) for row in rows] for name in given})
+        return sink.run("synthetic")
 
 
 def build(example: Callable[[Synth, bool], None], *, fixed: bool) -> Run:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from typing_extensions import Buffer
 
 _Ints = npt.NDArray[np.int64]
+_Floats = npt.NDArray[np.float64]
 
 PADDING: int
 """Bytes behind the text that a buffer must have, and that `Scanner.scan` overwrites with zeros."""
@@ -106,6 +107,13 @@ def walk(
     """Critical paths from each place at its end back to its begin; the first seven are `analyses._path_walk.Causes`.
 
     The result is int64: path, what the path goes through, thread or row of work, from and until of all hops.
+    """
+
+def simulate(cases: _Floats, fetch: _Floats, ends: _Floats, means: _Floats, /) -> None:
+    """Fill in the ends of the steps of each case, a row each, and its mean fetch, mean step and part that had waited.
+
+    A row of `cases` has the fields of `predict.loader_simulation.Case` but `fetch`, in order. Raises ValueError for a
+    case without workers or without batches ordered ahead.
     """
 
 def union(a: _Ints, /) -> bytearray | None:

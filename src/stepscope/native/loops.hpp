@@ -1,4 +1,4 @@
-// The Python face of the loops over arrays of int64 that Python hands over.
+// The Python face of the loops over arrays of int64, and of float64, that Python hands over.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "intervals.hpp"
+#include "loading.hpp"
 #include "nesting.hpp"
 #include "path_walk.hpp"
 #include "python.hpp"
@@ -82,6 +83,43 @@ inline PyObject* walk(PyObject* /* module */, PyObject* args) {
                 }
             }
             return as_columns(hops);
+        },
+        static_cast<PyObject*>(nullptr));
+}
+
+// Numbers of Python's float64.
+template <typename T>
+T* floats(const Arrays& arrays, std::size_t i) {
+    return reinterpret_cast<T*>(arrays.at(i));
+}
+
+inline PyObject* simulate(PyObject* /* module */, PyObject* args) {
+    const Arrays arrays(args, 4, 2);
+    if (!arrays) {
+        return nullptr;
+    }
+    constexpr std::size_t kNumbers = sizeof(LoaderCase) / sizeof(double);
+    const std::size_t cases = arrays.size(0) / kNumbers;
+    const std::size_t batches = cases == 0 ? 0 : arrays.size(2) / cases;
+    if (arrays.size(0) != cases * kNumbers || arrays.size(1) != 2 * cases * batches ||
+        arrays.size(2) != cases * batches || arrays.size(3) != cases * sizeof(LoaderMeans) / sizeof(double)) {
+        return of_different_lengths();
+    }
+    return guarded(
+        [&] {
+            {
+                const WithoutLock unlocked;
+                for (std::size_t i = 0; i < cases; ++i) {
+                    const LoaderCase& loader = floats<LoaderCase>(arrays, 0)[i];
+                    if (!loader.is_possible()) {
+                        throw std::invalid_argument("no such loader");
+                    }
+                    Loading loading(loader, floats<BatchCost>(arrays, 1) + i * batches, batches);
+                    floats<LoaderMeans>(arrays, 3)[i] = loading.run(floats<double>(arrays, 2) + i * batches);
+                }
+            }
+            Py_IncRef(Py_None);
+            return Py_None;
         },
         static_cast<PyObject*>(nullptr));
 }

@@ -262,6 +262,7 @@ PyMethodDef functions[] = {
      "Where the last event in buffer[begin:end] seems to start, else end."},
     {"nest", nest, METH_VARARGS, "Fills parent, depth and self time from order, track, start and end."},
     {"walk", walk, METH_VARARGS, "Walks critical paths back from where they end."},
+    {"simulate", simulate, METH_VARARGS, "Simulates data loaders, and fills in the ends of steps and means."},
     {"union", unite, METH_VARARGS, "The union of spans; None if they are a set."},
     {"subtract", subtract, METH_VARARGS, "The time in one set and not in another."},
     {"intersect", intersect, METH_VARARGS, "The time in both sets."},

@@ -8,12 +8,14 @@ Part of an activity is no work for a core (reading, sleeping, an accelerator); i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WAITED", "Case", "Course", "simulate"]
+from stepscope.native import COMPILED
+
+__all__ = ["WAITED", "Case", "Course", "side_by_side", "simulate"]
 
 WAITED = 0.05
 """Of a step: one that waits less for its batch was measured to be as long as one that does not wait."""
@@ -46,6 +48,9 @@ class Case:
     at: float = 1.0
     crowding: float = 1.0
     waking: float = 0.0
+
+
+_NUMBERS = tuple(field.name for field in fields(Case) if field.name != "fetch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,21 +106,37 @@ class _State:
 
 
 def simulate(cases: Sequence[Case]) -> Course:
-    """Run all cases, which have the same number of batches and one worker or more, side by side.
+    """Run all cases, which have the same number of batches and one worker or more.
 
-    The batches are repeated, so that workers have work to the end. `ends` of as many steps as there are batches.
+    The batches are repeated, so that workers have work to the end. `ends` of as many steps as there are batches. Raises
+    ValueError for a case without workers or prefetch.
     """
+    if not COMPILED:
+        return side_by_side(cases)
+    from stepscope.native._scanner import simulate as compiled
+
+    fetch = np.stack([case.fetch for case in cases])
+    numbers = np.array([[float(getattr(case, name)) for name in _NUMBERS] for case in cases])
+    ends, means = np.zeros(fetch.shape[:2]), np.zeros((len(cases), 3))
+    compiled(numbers, np.ascontiguousarray(fetch, dtype=np.float64), ends, means)
+    return Course(ends=ends, fetch=means[:, 0], step=means[:, 1], waited=means[:, 2])
+
+
+def side_by_side(cases: Sequence[Case]) -> Course:
+    """As `simulate`, by numpy on all cases at a time, which takes some 25 times as long."""
     state = _State(cases)
     ends = np.zeros((len(cases), state.batches))
     busy = np.zeros(state.left.shape)
-    while (state.done < state.batches).any():
+    while (going := state.done < state.batches).any():
         _begin_fetches(state)
         _begin_feeds(state)
-        _begin_steps(state)
-        running = np.isfinite(state.left)
+        _begin_steps(state, going)
+        running = np.isfinite(state.left) & going[:, None]
         speed = _speeds(state)
         passed = np.where(running, state.left / speed, np.inf).min(axis=1)
-        passed = np.where(np.isfinite(passed), passed, 0.0)
+        if np.isinf(passed[going]).any():
+            raise ValueError("nothing is ordered ahead")
+        passed = np.where(going, passed, 0.0)
         state.left -= passed[:, None] * speed
         state.now += passed
         busy += passed[:, None] * running
@@ -149,10 +170,10 @@ def _begin_feeds(state: _State) -> None:
     state.demand[:, lanes] = np.where(begins, 1.0, state.demand[:, lanes])
 
 
-def _begin_steps(state: _State) -> None:
+def _begin_steps(state: _State, going: npt.NDArray[np.bool_]) -> None:
     """The training process, if it is idle, takes the next batch in order if it is there."""
     fed = state.fed[state.rows, state.taken % state.workers]
-    begins = np.isinf(state.left[:, -1]) & (fed > state.taken // state.workers)
+    begins = going & np.isinf(state.left[:, -1]) & (fed > state.taken // state.workers)
     waited = begins & (state.now - state.idle_from > WAITED * state.step)
     state.waited += waited
     state.left[:, -1] = np.where(begins, state.step * (1 + state.waking * waited), state.left[:, -1])
@@ -181,7 +202,6 @@ def _finish(state: _State, over: npt.NDArray[np.bool_], ends: Floats) -> None:
     state.fetched += over[:, : state.width]
     state.fed += over[:, state.width : -1]
     row = np.nonzero(over[:, -1])[0]
-    counted = row[state.done[row] < state.batches]
-    ends[counted, state.done[counted]] = state.now[counted]
+    ends[row, state.done[row]] = state.now[row]
     state.done[row] += 1
     state.idle_from[row] = state.now[row]
