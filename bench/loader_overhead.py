@@ -61,14 +61,27 @@ def environment() -> Path:
     return python
 
 
-def job(ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str]) -> None:
+class Checksums:
+    """A transform: so many checksums. The data set holds one of each of its classes, so each call is a span."""
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+
+    def __call__(self, sample: Any) -> Any:
+        for turn in range(self.turns):
+            zlib.crc32(PIECES[turn % len(PIECES)])
+        return sample
+
+
+def job(ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str], calls: int) -> None:
     """Print one line: CPU seconds per sample of each round by contender, and of pairs of starts of a worker."""
     import torch
     from torch.utils.data import DataLoader, Dataset
 
     class Busy(Dataset[torch.Tensor]):
         def __init__(self, size: int, turns: int) -> None:
-            self.size, self.turns = size, turns
+            self.size, self.turns = size, 0 if calls else turns
+            self.transforms = [type(f"Part{part}", (Checksums,), {})(turns // calls) for part in range(calls)]
 
         def __len__(self) -> int:
             return self.size
@@ -76,6 +89,8 @@ def job(ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str]) 
         def __getitem__(self, index: int) -> torch.Tensor:
             for turn in range(self.turns):
                 zlib.crc32(PIECES[turn % len(PIECES)])
+            for transform in self.transforms:
+                transform(sample)
             return sample
 
     torch.set_num_threads(1)
@@ -242,15 +257,16 @@ def _switch() -> Callable[[bool], None]:
 
 
 def measure(
-    ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str], core: int | None
+    ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str], core: int | None, calls: int, loader: str
 ) -> tuple[list[dict[str, float]], list[Any], int]:
     """The rounds of a job, its pairs of starts, and the bytes that its spans took."""
     python = str(environment()) if peers else sys.executable
     with tempfile.TemporaryDirectory() as folder:
         command = [
-            sys.executable, "-m", "stepscope", "run", "--trace", "none", "--lines", "none", "--loader", "on", "--quiet",
-            "--out", f"{folder}/run", "--", python, __file__, "--job", f"--ms={ms}", f"--batch={batch}",
+            sys.executable, "-m", "stepscope", "run", "--trace", "none", "--lines", "none", "--loader", loader,
+            "--quiet", "--out", f"{folder}/run", "--", python, __file__, "--job", f"--ms={ms}", f"--batch={batch}",
             f"--workers={workers}", f"--rounds={rounds}", f"--peers={','.join(peers) or 'none'}",
+            f"--calls={calls}",
         ]  # fmt: skip
         if core is not None:
             command = ["taskset", "-c", str(core), *command]
@@ -266,8 +282,10 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     return medians[RESAMPLES // 20], medians[-RESAMPLES // 20]
 
 
-def show(ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str], core: int | None) -> None:
-    found, starts, size = measure(ms, batch, workers, rounds, peers, core)
+def show(
+    ms: float, batch: int, workers: int, rounds: int, peers: Sequence[str], core: int | None, calls: int, loader: str
+) -> None:
+    found, starts, size = measure(ms, batch, workers, rounds, peers, core, calls, loader)
     bare = statistics.median(row[BARE] for row in found)
     print(
         f"{ms:7.3f} ms, {workers} workers, batch {batch:4}: {bare * 1e3:8.4f} ms CPU per sample bare, "
@@ -299,14 +317,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--peers", default=",".join(PEERS), help="those to compare with, or none")
     parser.add_argument("--core", type=int, help="keep all on this core")
+    parser.add_argument("--calls", type=int, default=0, help="transforms that a sample passes through")
+    parser.add_argument("--loader", choices=("on", "all"), default="on", help="as for stepscope run")
     parser.add_argument("--job", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     peers = [] if options.peers == "none" or not options.workers else options.peers.split(",")
     for ms in options.ms or (10.0, 0.2):
         if options.job:
-            job(ms, options.batch, options.workers, options.rounds, peers)
+            job(ms, options.batch, options.workers, options.rounds, peers, options.calls)
         else:
-            show(ms, options.batch, options.workers, options.rounds, peers, options.core)
+            show(ms, options.batch, options.workers, options.rounds, peers, options.core, options.calls, options.loader)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import multiprocessing.queues
 import os
 import queue
@@ -16,8 +17,9 @@ import pytest
 
 from stepscope.collect.loading import spans as file_of_spans
 from stepscope.collect.loading.fetching import count_fetches, fetch_hook
-from stepscope.collect.loading.lane import BATCH_COST, OWN_NS, Lane
-from stepscope.collect.loading.receiving import Receiver, pin_hook
+from stepscope.collect.loading.lane import BATCH_COST, OWN_NS, PENDING_LIMIT, Lane
+from stepscope.collect.loading.purse import PASSED_NS, RESERVE_NS, SHARE, Purse, Reserve
+from stepscope.collect.loading.receiving import Maker, Receiver, pin_hook
 from stepscope.collect.loading.spans import (
     FETCH,
     FILES_LIMIT,
@@ -27,6 +29,8 @@ from stepscope.collect.loading.spans import (
     PIN,
     PUT,
     RECORD,
+    RESERVES_LIMIT,
+    SAMPLE,
     SEND,
     SERIALIZE,
     SpanFile,
@@ -131,14 +135,59 @@ def test_a_disk_that_promises_no_room_is_said(tmp_path: Path, monkeypatch: pytes
 # -- how often -----------------------------------------------------------------------------------------------------
 
 
+def test_a_purse_keeps_to_its_share_over_a_long_run() -> None:
+    purse, paid, used, cost = Purse(SHARE, Reserve(0), passed=0), 0, 10_000_000, 100_000
+    batches = [purse.wait()]
+    for _ in range(300):
+        purse.pay(cost, used, batches[-1])
+        paid += cost
+        batches.append(purse.wait())
+    assert set(batches[1:]) == {3, 4}  # 100 µs are a share of 30 µs each 3.3 batches
+    assert 0.99 < paid / (SHARE * used * sum(batches)) < 1.01
+
+
+def test_a_reserve_pays_for_the_first_batches_of_all_purses_and_no_more() -> None:
+    reserve = Reserve(1_000_000)
+    first, second = Purse(SHARE, reserve, passed=0), Purse(SHARE, reserve, passed=0)
+    for _ in range(5):
+        for purse in (first, second):
+            assert purse.wait() == 1
+            purse.pay(100_000, 1_000_000, 1)
+    assert (first.wait(), second.wait()) == (1, 1)  # each batch earned 3 µs
+    assert reserve.left == pytest.approx(30_000)
+    for purse in (first, second):
+        purse.pay(100_000, 1_000_000, 1)
+    assert reserve.left == 0
+    assert (first.wait(), second.wait()) == (23, 33)
+
+
+def test_what_is_saved_up_is_little_and_short_batches_pay_for_the_counters() -> None:
+    purse = Purse(SHARE, Reserve(0))
+    purse.pay(0, 10**12, 1)  # a batch of a quarter of an hour
+    for _ in range(20):
+        assert purse.wait() == 1
+        purse.pay(100_000, 1_000, 1)
+    purse.pay(100_000, 5_000_000, 1)
+    assert purse.wait() == math.ceil((100_000 - 7_500) / 7_500)  # less 10 µs, but half of the share at least
+    purse = Purse(SHARE, Reserve(0))
+    purse.pay(300_000, 20_000_000, 1)
+    assert purse.wait() == math.ceil(300_000 / (60_000 - PASSED_NS)) - 1
+
+
+def test_whoever_wants_all_gets_it() -> None:
+    purse = Purse(math.inf, Reserve(0))
+    purse.pay(10**9, 0, 1)
+    assert purse.wait() == 1
+
+
 def recorded(lane: Lane, cpu: int, batches: int, own: int = OWN_NS) -> list[tuple[int, int]]:
     """The batches that are recorded when each takes `cpu` ns, with their weights. Recording one costs 8 `own`."""
     found = []
     for batch in range(batches):
         if lane.enter(batch):
             found.append((batch, lane.weight()))
-            lane.next_due(BATCH_COST, cpu)
             lane.measured(own)
+            lane.next_due(BATCH_COST, cpu)
     return found
 
 
@@ -148,15 +197,61 @@ def test_a_long_batch_is_always_recorded(spans: SpanFile) -> None:
 
 def test_a_short_batch_is_recorded_so_often_that_it_stays_cheap(spans: SpanFile) -> None:
     found = recorded(Lane(spans, 1), 500_000, 100)  # 24 µs are 5 % of it
-    assert found[:3] == [(0, 1), (33, 33), (66, 33)]
+    assert found[:3] == [(0, 1), (31, 31), (63, 32)]
     assert sum(weight for _, weight in found) == found[-1][0] + 1
 
 
 def test_where_recording_is_slow_it_is_done_more_rarely(spans: SpanFile) -> None:
     found = recorded(Lane(spans, 1), 10_000_000, 400, own=80_000)  # 640 µs are 6 % of it
-    assert [weight for _, weight in found][:3] == [1, 2, 12]
-    assert found[-1][1] == 41
-    assert recorded(Lane(spans, 1), 20_000_000, 5, own=10) == [(batch, 1) for batch in range(5)]
+    assert [weight for _, weight in found][:3] == [1, 31, 32]
+
+
+def test_a_process_with_a_reserve_records_its_first_batches_whole(tmp_path: Path, spans: SpanFile) -> None:
+    rich = SpanFile(str(tmp_path / "worker-1-3"), {"kind": "worker"}, SHARE, RESERVE_NS)
+    weights = [weight for _, weight in recorded(Lane(rich, 1), 10_000_000, 400, own=80_000)]
+    first = weights.count(1)
+    assert first == 1 + RESERVE_NS // 620_000  # each is paid 20 µs of its own, and then one is owed for
+    assert weights[:first] == [1] * first
+    assert weights[first] < 31 < min(weights[first + 1 :]) + 1
+
+
+def test_the_next_iterator_of_a_process_does_not_begin_from_nothing(spans: SpanFile) -> None:
+    """A loop that makes an iterator for each batch records no more than one that keeps its own."""
+    found = []
+    for number in range(100):
+        lane = Maker(spans, number)
+        lane.loader = number % 2
+        lane.follow()
+        found.append([weight for _, weight in recorded(lane, 500_000, 1)])
+        del lane
+    assert [number for number, one in enumerate(found) if one] == [0, 31, 63, 95]
+    assert [sum(one) for one in found if one] == [1, 16, 16, 16]  # those of its own loader
+
+
+def test_few_processes_of_a_run_have_a_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(file_of_spans, "reserves", lambda folder: True)
+    monkeypatch.setattr(file_of_spans, "SpanFile", lambda path, about, share, reserve: given.append(reserve))
+    for number in range(RESERVES_LIMIT + 1):
+        open_spans(str(tmp_path), "main", {})
+        (tmp_path / "loading" / f"{number}.bin").touch()
+    assert given == [RESERVE_NS] * RESERVES_LIMIT + [0]
+
+
+def test_times_inside_a_fetch_are_written_when_it_is_over_or_there_are_many(spans: SpanFile) -> None:
+    lane = Lane(spans, 1)
+    lane.enter(0)
+    for number in range(PENDING_LIMIT - 1):
+        lane.sample(number, 7)
+    assert rows(spans) == []
+    lane.sample("a key", 7, 3)
+    assert len(rows(spans)) == PENDING_LIMIT
+    lane.sample(1 << 70, 7)
+    lane.next_detail_due(1_000_000)
+    assert [(row[3], row[4], row[5], row[6], row[7]) for row in rows(spans)[-3:]] == [
+        (PENDING_LIMIT - 2, 0, 7, 1, 1), (-1, 0, 7, 3, 1), (-1, 0, 7, 1, 1),
+    ]  # fmt: skip
+    assert (lane.pending, {row[-1] for row in rows(spans)}) == ([], {SAMPLE})
 
 
 class Fetcher:
@@ -313,7 +408,7 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
                 timed.append("get" in vars(index_queue))
                 fetcher.fetch(index_queue.get(timeout=5)[1])
 
-    monkeypatch.setattr("stepscope.collect.loading.lane.stride", lambda cost, used, share: 10)
+    monkeypatch.setattr(Purse, "wait", lambda purse: 10 if purse._earned else 1)
     data_queue = multiprocessing.get_context("fork").Queue()
     worker_hook(loop, Loading(), Kinds)("ab", Tasks(), data_queue, 1, 0, 1)  # type: ignore[arg-type]
     now = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]

@@ -2,8 +2,9 @@
 
 The class of an object that the data set holds gets another `__call__` for the time of the fetch, and a function gets
 another code: objects, functions and the containers that hold them stay what they are. Everything is put back when the
-fetch is over. In the process that trains, modules of torch are left alone: the model may have the same classes, whose
-calls would be timed, and torch.compile looks at them.
+fetch is over. What is replaced by what is settled for several fetches at once: walking through a data set may cost
+more than timing its calls. In the process that trains, modules of torch are left alone: the model may have the same
+classes, whose calls would be timed, and torch.compile looks at them.
 
 Images are decoded lazily: Pillow reads the pixels when they are first asked for, which is in some transform. So the
 decoders are timed by themselves, and the time is theirs, not the transform's.
@@ -22,7 +23,7 @@ from .. import facts
 from .function_code import copy_of, handed_to, makes_no_call
 from .held import MOST, Walk, python_method
 from .spans import DECODE, LABEL, READ, TRANSFORM
-from .subjects import elements
+from .subjects import elements, file_number
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ LEAVES = (
 SHORT_NS = 20_000
 """Calls of a decoder that take less are left out: Pillow asks for the pixels again and again once they are there."""
 
+PLANNED_FOR = 8
+"""Fetches that a plan of what is replaced serves: a data set may take up another transform meanwhile. The first serves
+one: in its first fetch a data set opens files, imports modules and makes what it had put off."""
+
 LABELS_LIMIT = 256
 """Labels told apart in a process: one with the number of the sample in it would fill the disk."""
 
@@ -66,28 +71,48 @@ _ABSENT: Any = object()
 
 
 class Calls:
-    """The calls that are timed in a fetch from these data sets. `swap` begins, `restore` ends."""
+    """The calls that are timed in the fetches from some data sets. `swap` begins with one, `restore` ends it."""
 
-    __slots__ = ("_held", "_lane", "_open")
+    __slots__ = ("_datasets", "_held", "_lane", "_left", "_modules", "_open", "_plan")
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
         self._held: list[tuple[Any, str, Any, Any]] = []  # owner, attribute, what was there, what is
         self._open: list[tuple[Any, int, int, int]] = []  # labels that were entered: object, name, start, CPU time
+        self._plan: list[tuple[Any, str, Any, tuple[Any, ...]]] = []  # owner, attribute, hook, what it was made from
+        self._datasets: list[int] = []  # the plan is for these
+        self._left = self._modules = 0  # fetches that it still serves, modules when it was made
 
     def swap(self, datasets: list[Any]) -> None:
         """Have the calls of these data sets timed until `restore`. Never raises."""
-        new: list[tuple[Any, str, Any]] = []
         try:
-            walk = Walk(self._lane.times_modules)
-            for dataset in datasets:
-                new += [self._hook(found) for found in walk.of(dataset) if not makes_no_call(found)]
-            new = [*new[:MOST], *self._leaves(), *self._labels()]
+            if not self._serves(datasets):
+                self._make_plan(datasets)
         except Exception:
-            new.clear()  # a data set whose attributes raise: its samples are timed as a whole
-        for owner, name, hook in new:
+            self._plan.clear()  # a data set whose attributes raise: its samples are timed as a whole
+        for owner, name, hook, _ in self._plan:
             self._replace(owner, name, hook)
         self._lane.thread = get_ident()
+
+    def _serves(self, datasets: list[Any]) -> bool:
+        """Does the plan serve for another fetch? Not where the job has changed a function or class of it meanwhile."""
+        self._left -= 1
+        return (
+            self._left >= 0
+            and self._modules == len(sys.modules)
+            and self._datasets == [id(dataset) for dataset in datasets]
+            and all(_same(_source(owner, name), source) for owner, name, _, source in self._plan)
+        )
+
+    def _make_plan(self, datasets: list[Any]) -> None:
+        new: list[tuple[Any, str, Any]] = []
+        walk = Walk(self._lane.times_modules)
+        for dataset in datasets:
+            new += [self._hook(found) for found in walk.of(dataset) if not makes_no_call(found)]
+        new = [*new[:MOST], *self._leaves(), *self._labels()]
+        self._left = PLANNED_FOR if self._modules else 0
+        self._modules, self._datasets = len(sys.modules), [id(dataset) for dataset in datasets]
+        self._plan = [(owner, name, hook, _source(owner, name)) for owner, name, hook in new]
 
     def restore(self) -> None:
         """Put everything back, the last first, but where the job has put something else. Never raises."""
@@ -129,7 +154,7 @@ class Calls:
             owner = sys.modules.get(module)
             if owner is not None and kind:
                 owner = getattr(owner, kind, None)
-            function = getattr(owner, name, None)
+            function = None if owner is None else getattr(owner, name, None)
             if function is not None:
                 yield owner, name, self._timed(function, stage, 0, ".".join(filter(None, (module, kind, name))))
 
@@ -149,7 +174,7 @@ class Calls:
         def __exit__(label: Any, *failure: Any) -> Any:
             if get_ident() == self._lane.thread and self._open and self._open[-1][0] is label:
                 _, name, start, cpu = self._open.pop()
-                self._lane.called(LABEL, start, cpu, name, 0)
+                self._lane.called(LABEL, start, _now(), _cpu() - cpu, -1, name)
             return leave(label, *failure)
 
         yield kind, "__enter__", __enter__
@@ -185,17 +210,21 @@ class Calls:
         sized, reads = stage == TRANSFORM, stage == READ
 
         def timed(*args: Any, **kwargs: Any) -> Any:
+            nonlocal known, sized
             if get_ident() != lane.thread:
                 return original(*args, **kwargs)
-            name, result = known or self._leaf(original, words), None
+            result, known = None, known or self._leaf(original, words)
             start, cpu = _now(), _cpu()
             try:
                 result = original(*args, **kwargs)
             finally:
-                if type(result) is not types.GeneratorType:  # which has done nothing yet
-                    lane.called(stage, start, cpu, name, shortest, args if reads else ())
-            if sized and lane.wants_size(name):
-                lane.sizes.append((name, elements(args), elements((result,))))
+                end, used = _now(), _cpu() - cpu
+                if end - start >= shortest and type(result) is not types.GeneratorType:  # which has done nothing yet
+                    lane.called(stage, start, end, used, file_number(args) if reads else -1, known)
+            if sized:
+                sized = lane.wants_size(known)
+                if sized:
+                    lane.sizes.append((known, elements(args), elements((result,))))
             return result
 
         if isinstance(original, types.FunctionType):
@@ -206,3 +235,14 @@ class Calls:
 def _present(owner: Any, name: str) -> Any:
     """What a class or a module has of its own under a name, or a function's code."""
     return owner.__code__ if name == "__code__" else vars(owner).get(name, _ABSENT)
+
+
+def _source(owner: Any, name: str) -> tuple[Any, ...]:
+    """What a hook is made from: of a function all that a copy of it takes over, else the method or function itself."""
+    if name == "__code__":
+        return owner.__code__, owner.__defaults__, owner.__kwdefaults__
+    return (python_method(owner, name) if isinstance(owner, type) else vars(owner).get(name),)
+
+
+def _same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    return all(one is other for one, other in zip(some, others))

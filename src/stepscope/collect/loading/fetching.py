@@ -15,7 +15,7 @@ import weakref
 
 from .. import facts
 from .calls import Calls
-from .lane import BATCH_COST, LONGEST, SAMPLE_COST, Lane, cpu_ns, process_ns, stride
+from .lane import BATCH_COST, Lane, cpu_ns, process_ns
 from .spans import COLLATE, FETCH
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -50,20 +50,14 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
         lane.core_wait = lane.spans.core_waits.now()
         lane.process = process_ns()
         start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
-        lane.prepared = cpu - before
+        lane.detail_cost = cpu - before
         try:
             data = original(self, possibly_batched_index)
         except BaseException as error:
-            self.__dict__.update(held)
-            if calls is not None:
-                calls.restore()
-            _close(lane, self, possibly_batched_index, start, cpu, FAILED)
+            _close(lane, self, _put_back(self, held, calls), possibly_batched_index, start, cpu, FAILED)
             without_our_frames(error)
             raise
-        self.__dict__.update(held)
-        if calls is not None:
-            calls.restore()
-        _close(lane, self, possibly_batched_index, start, cpu, 0)
+        _close(lane, self, _put_back(self, held, calls), possibly_batched_index, start, cpu, 0)
         return data
 
     fetch.__name__, fetch.__qualname__, fetch.__doc__ = "fetch", original.__qualname__, original.__doc__
@@ -74,7 +68,7 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 def count_fetches(fetcher: Any, lane: Lane) -> None:
     """Have a fetcher of torch counted in `lane`, and timed where a batch is due."""
     kind = type(fetcher)
-    fetcher._stepscope_lane = lane
+    fetcher._stepscope_lane, fetcher._stepscope_calls = lane, Calls(lane)
     fetcher.fetch = counted(fetcher, kind.fetch, fetch_hook(kind.fetch), lane)
 
 
@@ -86,6 +80,8 @@ def counted(owner: Any, plain: Callable[..., Any], hook: Callable[..., Any], lan
     batches that are not recorded only pass through here. Nothing keeps the owner alive by it.
     """
     this, left, ahead = weakref.ref(owner), 1, 1
+    if lane is not None:
+        lane.passing = lambda: ahead - left
 
     def count(*given: Any) -> Any:
         nonlocal left, ahead
@@ -112,7 +108,7 @@ FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE).__code__
 def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
     """Have the collation timed, and the samples if they are due; returns the attributes to be put back."""
     held = {"collate_fn": fetcher.collate_fn}
-    lane.collate_start = lane.count = lane.extra = 0
+    lane.collate_start = lane.written = 0
     try:
         fetcher.collate_fn = _timed_collate(lane, fetcher.collate_fn)
         if lane.seen > lane.detail_due:
@@ -128,12 +124,21 @@ def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
 def _prepare_calls(fetcher: Any, lane: Lane) -> Calls | None:
     """Have the calls timed that the data sets behind the fetcher's make; None where they cannot be looked at."""
     try:
-        calls = Calls(lane)
+        calls: Calls = fetcher.__dict__.get("_stepscope_calls") or Calls(lane)
         calls.swap(_behind(fetcher))
     except Exception:
         lane.detail_due = sys.maxsize
         return None
     return calls
+
+
+def _put_back(fetcher: Any, held: dict[str, Any], calls: Calls | None) -> tuple[int, int, int]:
+    """Have a fetch that has ended timed no more; when it ended, and the CPU time of the thread and the process then."""
+    ended = _now(), cpu_ns(), process_ns()
+    fetcher.__dict__.update(held)
+    if calls is not None:
+        calls.restore()
+    return ended
 
 
 def _behind(fetcher: Any) -> list[Any]:
@@ -162,10 +167,11 @@ def _timed_collate(lane: Lane, collate: Callable[[Any], Any]) -> Callable[[Any],
     return collate_fn
 
 
-def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: int) -> None:
+def _close(lane: Lane, fetcher: Any, ended: tuple[int, int, int], index: Any, start: int, cpu: int, flags: int) -> None:
     """Write the spans of a fetch that has ended, and settle when the next is due. Never raises."""
-    end, cpu_end, process = _now(), cpu_ns(), process_ns()
     try:
+        (end, cpu_end, process), begin, names = ended, cpu_ns(), len(lane.names)
+        used = cpu_end - cpu
         waited = lane.spans.core_waits.now() - lane.core_wait if lane.core_wait >= 0 else -1
         size = len(index) if isinstance(index, (list, tuple)) else 1
         weight, write = lane.weight(), lane.spans.write
@@ -176,17 +182,15 @@ def _close(lane: Lane, fetcher: Any, index: Any, start: int, cpu: int, flags: in
             write(COLLATE, lane.collate_start, end - lane.collate_start, cpu_end - lane.collate_cpu, *at,
                   process - lane.process, name, size, flags)  # fmt: skip
         name = _dataset_name(lane, fetcher.dataset)
-        write(FETCH, start, end - start, cpu_end - cpu, *at, waited, name, size, flags)
-        if lane.count:
-            lane.detail_last = lane.seen - 1
-            every = stride(
-                (lane.count + lane.extra) * SAMPLE_COST * lane.own + 2 * lane.prepared, cpu_end - cpu, lane.spans.share
-            )
-            lane.detail_due = lane.detail_last + min(every, LONGEST)
+        write(FETCH, start, end - start, used, *at, waited, name, size, flags)
+        lane.next_due(BATCH_COST, used)
+        if len(lane.names) == names:  # telling names takes many times as long, once
+            lane.measured(cpu_ns() - begin)
+        if lane.pending or lane.written:
+            lane.detail_cost += begin - cpu_end
+            lane.next_detail_due(used)
         elif flags and lane.detail_last < lane.seen - 1:
             lane.detail_last += 1  # the data set had ended: no sample of this batch was passed over
-        lane.next_due(BATCH_COST, cpu_end - cpu)
-        lane.measured(cpu_ns() - cpu_end)
         lane.tell_sizes()
     except Exception:
         lane.due = sys.maxsize  # recording this loader fails: it is left alone

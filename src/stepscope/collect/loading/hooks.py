@@ -7,8 +7,8 @@ import os
 import sys
 
 from .process import Loading
+from .purse import SHARE
 from .receiving import known_hook, multiple_hooks, pin_hook, single_hook
-from .spans import SHARE
 from .worker import worker_hook
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds

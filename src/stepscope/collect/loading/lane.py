@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from .spans import SAMPLE
-from .subjects import file_number
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -14,10 +13,11 @@ if TYPE_CHECKING:
 
     from .spans import SpanFile
 
-__all__ = ["BATCH_COST", "LONGEST", "OWN_NS", "SAMPLE_COST", "Lane", "cpu_ns", "process_ns", "stride"]
+__all__ = ["BATCH_COST", "CALL_COST", "LONGEST", "OWN_NS", "Lane", "cpu_ns", "process_ns"]
 
-BATCH_COST, SAMPLE_COST = 8.0, 0.4
-"""CPU time of all spans of a batch, and of that of a sample, in times of the part that is measured each time.
+BATCH_COST, CALL_COST = 8.0, 0.15
+"""CPU time of all spans of a batch, and of taking the times of a sample or of a call in it, in times of the part that
+is measured each time.
 
 What recording costs depends on the job: 5 µs a batch where it runs again and again, many times that where caches are
 cold, because samples are long or other processes take turns. So that part is timed, and the rest goes with it.
@@ -25,6 +25,9 @@ cold, because samples are long or other processes take turns. So that part is ti
 
 OWN_NS = 3_000
 """CPU time of the measured part, until it has been measured; it is never taken for less."""
+
+PENDING_LIMIT = 4096
+"""Times of samples and calls that are kept until the end of their fetch: 0.5 MB."""
 
 _SMOOTH = 4  # a measurement counts a fourth: one that was interrupted says little
 
@@ -47,26 +50,31 @@ class Lane:
 
     `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did,
     0 unless recorded; `stood_for` is the weight it had. `sizes`: of samples before and after a transform that have not
-    been told yet. `times_modules`: may classes of torch's modules be changed for the time of a fetch? `thread`: the one
-    whose calls are timed now, 0 for none. `loader`: its number in facts.jsonl, as far as it is known. `core_wait`: how
-    long its thread had waited for a core before the fetch, `process`: the CPU time of its process then.
+    been told yet. `pending`: times of samples and of calls in them that have not been written yet: stage, start, end,
+    CPU time, number, name, count; `written`: how many of the batch have been. `detail_cost`: CPU time that went into
+    having them taken. `passing()`: batches that went by since one was looked at last. `purse` pays for recording
+    batches, `detail_purse` for their samples. `times_modules`: may classes of torch's modules be changed for the time
+    of a fetch? `thread`: the one whose calls are timed now, 0 for none. `loader`: its number in facts.jsonl, as far as
+    it is known. `core_wait`: how long its thread had waited for a core before the fetch, `process`: the CPU time of its
+    process then.
     """
 
     times_modules = False
 
     __slots__ = (
-        "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "core_wait", "count", "detail_due",
-        "detail_last", "due", "ended", "epoch", "extra", "iterator", "last", "live", "loader", "measured_sizes",
-        "names", "own", "prepared", "process", "seen", "sizes", "spans", "stood_for", "stride", "thread",
+        "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "core_wait", "detail_cost", "detail_due",
+        "detail_last", "detail_purse", "due", "ended", "epoch", "iterator", "last", "live", "loader", "measured_sizes",
+        "names", "own", "passing", "pending", "process", "purse", "seen", "sizes", "spans", "stood_for", "stride",
+        "thread", "written",
     )  # fmt: skip
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         self.spans, self.iterator = spans, iterator
         self.loader: int | None = None
-        self.epoch = self.seen = self.due = self.detail_due = self.count = self.ended = self.extra = self.prepared = 0
-        self.process = 0
+        self.purse, self.detail_purse = spans.purse, spans.detail_purse
+        self.epoch = self.seen = self.ended = self.detail_cost = self.process = self.own = self.written = 0
+        self.due, self.detail_due = self.purse.wait() - 1, self.detail_purse.wait() - 1
         self.stride = self.stood_for = 1
-        self.own = OWN_NS
         self.batch = self.last = self.detail_last = -1
         self.thread = self.core_wait = 0
         self.live = False
@@ -74,6 +82,8 @@ class Lane:
         self.names: dict[int, int] = {}
         self.measured_sizes: dict[int, int] = {}  # calls by the number of their name
         self.sizes: list[tuple[int, int, int]] = []
+        self.passing: Callable[[], int] = int
+        self.pending: list[tuple[int, int, int, int, int, int, int]] = []
 
     def enter(self, batch: int) -> bool:
         """Another batch begins; is it recorded?"""
@@ -101,36 +111,54 @@ class Lane:
 
     def measured(self, own: int) -> None:
         """The measured part of recording took `own` ns this time."""
-        self.own = max(OWN_NS, self.own + (own - self.own) // _SMOOTH)
+        self.own = max(OWN_NS, self.own + (own - self.own) // (_SMOOTH if self.own else 1))
 
     def next_due(self, cost: float, used: int) -> None:
         """Settle when the next batch is recorded: this one took `used` ns, recording one costs `cost` times `own`."""
+        self.purse.pay(cost * max(OWN_NS, self.own), used, self.seen - 1 - max(self.last, -1))
         self.last = self.seen - 1
-        self.stride = min(max(stride(cost * self.own, used, self.spans.share), self.spans.thinning()), LONGEST)
+        self.stride = min(max(self.purse.wait(), self.spans.thinning()), LONGEST)
         self.due = self.last + self.stride
         self.live = False
+
+    def next_detail_due(self, used: int) -> None:
+        """Settle when samples are recorded next: those of this batch, which took `used` ns, have been."""
+        begin = cpu_ns()
+        self.flush()
+        cost = self.detail_cost + CALL_COST * max(OWN_NS, self.own) * self.written + cpu_ns() - begin
+        self.detail_purse.pay(cost, used, self.seen - 1 - max(self.detail_last, -1))
+        self.detail_last = self.seen - 1
+        self.detail_due = self.detail_last + min(self.detail_purse.wait(), LONGEST)
+
+    def detail_weight(self) -> int:
+        """How many batches the one stands for whose samples are recorded."""
+        return min(self.seen - 1 - self.detail_last, LONGEST)
 
     def sample(self, index: Any, name: int, count: int = 1) -> None:
         """A sample has just been made; the one before ended when it began."""
         end, cpu = _now(), cpu_ns()
         number = index if type(index) is int and -1 < index < 1 << 63 else -1
-        self.count += count
-        self.spans.write(
-            SAMPLE, self.begin, end - self.begin, cpu - self.begin_cpu, self.batch, self.iterator, self.epoch,
-            min(self.seen - 1 - self.detail_last, LONGEST), number, name, count,
-        )  # fmt: skip
+        self.called(SAMPLE, self.begin, end, cpu - self.begin_cpu, number, name, count)
         self.begin, self.begin_cpu = end, cpu
 
-    def called(self, stage: int, start: int, cpu: int, name: int, shortest: int, read: tuple[Any, ...] = ()) -> None:
-        """A call inside a sample, which began at `start`, is over; `read` is what a reader was given. Never raises."""
-        wall = _now() - start
-        if wall >= shortest:
-            used = cpu_ns() - cpu
-            self.extra += 1
-            self.spans.write(
-                stage, start, wall, used, self.batch, self.iterator, self.epoch,
-                min(self.seen - 1 - self.detail_last, LONGEST), file_number(read) if read else -1, name,
-            )  # fmt: skip
+    def called(self, stage: int, start: int, end: int, cpu: int, number: int, name: int, count: int = 0) -> None:
+        """A sample is done, or a call inside one; `number` of the sample, or of what was read. Never raises.
+
+        Between two calls nothing of ours is in the caches, and writing a span would take several times what it takes
+        after the fetch, one after the other.
+        """
+        self.pending.append((stage, start, end, cpu, number, name, count))
+        if len(self.pending) >= PENDING_LIMIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending. Never raises."""
+        write, pending = self.spans.write, self.pending
+        at = (self.batch, self.iterator, self.epoch, self.detail_weight())
+        for stage, start, end, cpu, number, name, count in pending:
+            write(stage, start, end - start, cpu, *at, number, name, count)
+        self.written += len(pending)
+        pending.clear()
 
     def wants_size(self, name: int) -> bool:
         """Is this one of the first calls of a transform?"""
@@ -147,8 +175,3 @@ class Lane:
         """A number in the side table for a thing that has none in `names`."""
         number = self.names[id(thing)] = self.spans.name((name, place), name, *place)
         return number
-
-
-def stride(cost: float, used: int, share: float) -> int:
-    """Every how many batches may be recorded, at a cost that may be a share of the `used` time of all, both in ns."""
-    return 1 + int(cost / (share * max(1, used)))

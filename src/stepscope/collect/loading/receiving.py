@@ -9,6 +9,7 @@ import time
 
 from .fetching import count_fetches, counted, without_our_frames
 from .lane import Lane, cpu_ns
+from .purse import Purse, Reserve
 from .spans import PIN, RECEIVE, SEND_INDEX, START_WORKERS, STOP_WORKERS, WAIT
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -41,6 +42,7 @@ class Receiver(Lane):
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         super().__init__(spans, iterator)
+        self.purse, self.due = Purse(spans.share / 2, Reserve(0), 0), 0  # beside what workers take
         self.arrived = self.arrived_cpu = self.pace = self.previous = 0
         self.got = -1
         self.pins = False
@@ -73,15 +75,39 @@ class Receiver(Lane):
         self.arrived = 0
 
 
+class Maker(Lane):
+    """An iterator without workers. There may be one for each batch, so the batches that went by in it since one was
+    recorded count for the next of the same loader."""
+
+    __slots__ = ()
+
+    def follow(self) -> None:
+        """Its loader is known now."""
+        whole, detail = (0, 0) if self.loader is None else self.spans.unrecorded.pop(self.loader, (0, 0))
+        self.last -= whole
+        self.detail_last -= detail
+
+    def __del__(self) -> None:
+        try:
+            made = self.seen + self.passing() - 1
+            self.purse.earn(made - max(self.last, -1))
+            self.detail_purse.earn(made - max(self.detail_last, -1))
+            if self.loader is not None:
+                self.spans.unrecorded[self.loader] = made - self.last, made - self.detail_last
+        except Exception:
+            return  # Python ends
+
+
 def single_hook(original: Method, loading: Loading) -> Method:
     """`original`, the `__init__` of an iterator without workers: its fetcher gets a lane."""
 
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         original(self, loader, *args, **kwargs)
-        lane = loading.lane(Lane)
+        lane: Any = loading.lane(Maker)
         if lane is not None:
             try:
                 loading.made(lane, self, loader)
+                lane.follow()
                 self._stepscope_lane = lane
                 count_fetches(self._dataset_fetcher, lane)
             except Exception as error:

@@ -17,6 +17,7 @@ from _thread import allocate_lock
 
 from ..mapped import reserves
 from ..recorder import HEADER_SIZE, append_line, both_clocks, clock_reading
+from .purse import RESERVE_NS, SHARE, Purse, Reserve
 from .scheduler import CoreWaits
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLLATE", "DECODE", "END", "FETCH", "FILES_LIMIT", "FOLDER", "INDEX_WAIT", "LABEL", "LIMIT", "MAGIC",
     "OTHER_LABELS", "PIN", "PUT", "READ", "RECEIVE", "RECORD", "SAMPLE", "SEND", "SEND_INDEX", "SERIALIZE", "SET_UP",
-    "SHARE", "START", "START_WORKERS", "STOP_WORKERS", "TRANSFORM", "WAIT", "SpanFile", "open_spans",
+    "START", "START_WORKERS", "STOP_WORKERS", "TRANSFORM", "WAIT", "SpanFile", "open_spans",
 ]  # fmt: skip
 
 INDEX_WAIT, FETCH, SAMPLE, COLLATE, PUT = 1, 2, 3, 4, 5  # in the main thread of a worker
@@ -45,11 +46,11 @@ RECORD = struct.Struct("<qqqqiIIHHHBB")
 In the place of the sample a fetch has the time in ns that its thread waited for a core, -1 where nobody tells.
 """
 
-SHARE = 0.0015
-"""Part of a batch's CPU time that its spans may cost, and its samples again. Well below 1 %: costs are estimated."""
-
 FILES_LIMIT = 512
 """Files of a run: workers that do not persist are new ones in every epoch, and the first epochs tell enough."""
+
+RESERVES_LIMIT = 64
+"""Files of a run whose processes have a reserve: workers that start anew in each epoch would go on and on with it."""
 
 LIMIT = 4 << 20
 """Bytes of a file: 80,000 spans. A file that fills up is written more and more rarely, so it does not end early."""
@@ -72,9 +73,11 @@ def open_spans(run_dir: str, role: str, about: dict[str, Any], share: float = SH
     folder = os.path.join(run_dir, FOLDER)
     if not prepared(folder):
         raise OSError(errno.ENOTSUP, "the file system of the run does not promise room for a file")
-    if sum(name.endswith(".bin") for name in os.listdir(folder)) >= FILES_LIMIT:
+    files = sum(name.endswith(".bin") for name in os.listdir(folder))
+    if files >= FILES_LIMIT:
         return None
-    return SpanFile(os.path.join(folder, f"{role}-{os.getpid()}-{time.monotonic_ns()}"), {"kind": role, **about}, share)
+    path, reserve = f"{role}-{os.getpid()}-{time.monotonic_ns()}", RESERVE_NS if files < RESERVES_LIMIT else 0
+    return SpanFile(os.path.join(folder, path), {"kind": role, **about}, share, reserve)
 
 
 def prepared(folder: str) -> bool:
@@ -89,7 +92,10 @@ _prepared: dict[str, bool] = {}
 
 
 class SpanFile:
-    """`path`.bin and `path`.jsonl. `lost` counts spans without room; `share` of a batch's time may go into them."""
+    """`path`.bin and `path`.jsonl. `lost` counts spans without room; `share` of the batches' CPU time may go into them,
+    from `purse`, and again into those of samples, from `detail_purse`; besides `reserve` ns into both. `unrecorded`: of
+    loaders without workers, how many batches at the end of the last iterator no recorded one stands for, and of how
+    many the samples."""
 
     __slots__ = (
         "_capacity",
@@ -101,13 +107,19 @@ class SpanFile:
         "_space",
         "_take",
         "core_waits",
+        "detail_purse",
         "lost",
         "path",
+        "purse",
         "share",
+        "unrecorded",
     )
 
-    def __init__(self, path: str, about: dict[str, Any], share: float = SHARE) -> None:
+    def __init__(self, path: str, about: dict[str, Any], share: float = SHARE, reserve: int = 0) -> None:
         self.path, self.lost, self.share = path, 0, share
+        self.unrecorded: dict[int, tuple[int, int]] = {}  # batches at the ends of iterators, by loader
+        common = Reserve(reserve)
+        self.purse, self.detail_purse = Purse(share, common), Purse(share, common)
         self._pid, self.core_waits = os.getpid(), CoreWaits()
         self._names: dict[Any, int] = {}
         self._lock = allocate_lock()
