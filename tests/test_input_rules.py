@@ -131,7 +131,7 @@ def test_without_spans_the_general_finding_stays_and_the_others_say_what_they_la
     assert [block.rule for block in found.findings] == ["input-bound"]
     lacking = {row.rule: row.how for row in found.unchecked if row.rule in SPECIFIC}
     assert set(lacking) == SPECIFIC - {"restarted-workers"}
-    assert all("--loader on" in how for how in lacking.values())
+    assert all("`stepscope run" in how for how in lacking.values())
 
 
 def slow_run(rule: str, **columns: pl.Expr) -> Run:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
+from stepscope.cli._options import RunOptions, recording
 from stepscope.core.errors import BadInput
 
 
@@ -17,8 +17,8 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
         "with": [],
         "activities": None,
         "lines_hz": 50,
-        "loader": DEFAULT_LOADER,
-        "loader_lines_hz": 0 if DEFAULT_LOADER == "off" else DEFAULT_LOADER_LINES_HZ,
+        "loader": "on",
+        "loader_lines_hz": 20,
         "trace_seconds": 10,
         "trace_events": 100_000,
     }
@@ -82,7 +82,7 @@ def test_an_option_is_understood(options: RunOptions, key: str, expected: object
         (RunOptions(lines="0"), "'0' is neither none nor a number"),
         (RunOptions(lines="1000"), "from 1 to 200"),
         (RunOptions(loader="on", loader_lines="0"), "the default is --loader-lines 20"),
-        (RunOptions(loader="off", loader_lines="20"), "--loader-lines: needs spans of the input pipeline"),
+        (RunOptions(loader="off", loader_lines="20"), "the input pipeline, which are off\nleave out --loader off"),
         (RunOptions(lines="²"), "is neither none nor a number"),
         (RunOptions(settings="num_workers"), "--set: 'num_workers' is not NAME=VALUE"),
         (RunOptions(settings="workers=4"), "there is no 'workers', did you mean num_workers?"),

@@ -20,6 +20,14 @@ QUICK = (
     "map", "lasting", "iterable", "batched", "nested", "init", "single", "single-iterable", "any-order", "no-batches",
     "validation", "break", "transforms", "single-transforms",
 )  # fmt: skip
+WITHOUT_LOADER = """
+import torch
+weight = torch.nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(30):
+    (weight - 1).square().sum().backward()
+    optimizer.step()
+"""
 BATCHES = 6  # of an epoch of 24 samples
 IN_WORKER = {"start", "set up", "index wait", "fetch", "sample", "collate", "put", "serialize", "send", "end"}
 AROUND = ("start workers", "stop workers")
@@ -229,6 +237,19 @@ def test_training_and_validation_are_apart(quick: Run) -> None:
     assert (found[at], found[at + 1]) == (["__main__.Rows"], ["__main__.Others"])
     loaders = quick.optional("loaders")
     assert loaders.filter(pl.col("loader").is_in([at, at + 1])).sort("loader")["train"].to_list() == [True, False]
+
+
+@pytest.mark.slow
+def test_by_default_loading_is_recorded_and_a_job_without_a_loader_leaves_no_file_of_it(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(WITHOUT_LOADER)
+    for name, words in (("single", [JOB, "single"]), ("none", [str(tmp_path / "loop.py")])):
+        command = [sys.executable, "-m", "stepscope", "run", "--quiet", "--out", str(tmp_path / name), "--"]
+        subprocess.run([*command, sys.executable, *words], check=True, env=os.environ)
+        assert not (tmp_path / name / "notes.jsonl").exists()
+    spans = open_run(tmp_path / "single").optional("loader_spans")
+    assert spans.filter(pl.col("stage") == "fetch").height > 0
+    assert open_run(tmp_path / "none").optional("steps").height > 0
+    assert not (tmp_path / "none" / "loading").exists()
 
 
 @pytest.mark.slow

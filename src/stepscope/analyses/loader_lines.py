@@ -36,7 +36,7 @@ def compute(run: Run) -> pl.DataFrame:
     samples = run.optional("worker_stacks")
     if samples.is_empty():
         raise MissingData(
-            "lines in DataLoader workers", how="record them: `stepscope run --loader on --loader-lines 50 -- COMMAND`"
+            "lines in DataLoader workers", how="record them: `stepscope run --loader-lines 50 -- COMMAND`"
         )
     rows = samples.sort("rank", "pid", "time").group_by(_KEYS, maintain_order=True).agg(
         most_often("leaf"), most_often("expression"), pl.col("text").first(), pl.len().cast(pl.Int64).alias("samples"),

@@ -24,7 +24,7 @@ from stepscope.core.schema import Column
 
 __all__ = ["ANALYSIS", "RECORD_LOADING", "loader_stages"]
 
-RECORD_LOADING = "record them: `stepscope run --loader on -- COMMAND`; only torch's and torchdata's DataLoader are seen"
+RECORD_LOADING = "record them: `stepscope run -- COMMAND`; only torch's and torchdata's DataLoader are seen"
 
 COLUMNS = (
     RANK,

@@ -23,7 +23,7 @@ __all__ = ["kept_trial", "make_trial"]
 _FOLDER = os.path.join("trials", "headroom")
 _LONGEST_S = 600.0  # a job that has not come to the end of its rounds by then is ended
 _ONE_CORE = 0.5  # cores more or fewer make another machine of it
-_RECORD = "record one: stepscope run --loader on -- COMMAND"
+_RECORD = "record one: stepscope run -- COMMAND"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ def COMMAND(paths: tuple[str, ...], overlay: str | None, output: str | None, for
 
     The trace's own events stay as they are. A file whose name ends in .gz is packed. Of several traces, such as the
     ranks of a folder or the traced windows of a run, each gets a file of its own, on its own clock. Of a run without a
-    traced window the input pipeline and the steps are written, if it was run with --loader on.
+    traced window the input pipeline and the steps are written, unless it was run with --loader off.
     """
     names = None if overlay is None else _names(overlay)
     traces = _traces(paths)

@@ -69,7 +69,7 @@ def COMMAND(
     form: str | None,
     output: str | None,
 ) -> None:
-    """Predict the mean training step of PATH, recorded with `stepscope run --loader on`, after a change.
+    """Predict the mean training step of PATH, recorded with `stepscope run`, after a change.
 
     Names for --faster and --without are those of `stepscope show loader_transforms`, in full or their last part, and
     sample, transform, decode, read, label, collate, fetch, serialize and step. Times are a step's; --format json has

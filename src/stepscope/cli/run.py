@@ -82,7 +82,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 )  # fmt: skip
 @click.option(
     "--loader-lines", metavar="HZ|none",
-    help="With --loader, most samples a second of the running line in each worker "
+    help="Most samples a second of the running line in each worker "
     f"[default: {DEFAULT_LOADER_LINES_HZ}].",
 )  # fmt: skip
 @click.option(

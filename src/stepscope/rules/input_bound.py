@@ -21,7 +21,7 @@ evidence says how much: on a machine of many cores try one thread for each worke
 At most the wait, and twice the time in which the main thread could run but its own workers had the cores (its operator
 threads wait as well): cheaper loading gives both back. The low end is what more workers save: half of the wait, or less
 where the cores are needed. A step cannot get shorter than the CPU time of the job in it divided by the cores, and that
-time grows when cores share caches and memory. Where spans of loading were recorded (`--loader on`), the range is
+time grows when cores share caches and memory. Where spans of loading were recorded, the range is
 narrowed by a simulation of the loader, which `stepscope predict loader` shows for each number of workers.
 
 ## When it is wrong

@@ -46,7 +46,7 @@ MOST_LEFT = 0.5  # of a sample behind a crop: with more of it left there is less
 SAME = 0.1  # relative: numbers in a sample that a transform leaves as many
 ORDERED = 0.9  # of the batches in which one transform runs before another: a random order is no order
 SHARE = (0.5, 2.0)  # of what samples get smaller, the rest of a transform's time gets less
-RECORD_SIZES = "record it again with `stepscope run --loader on -- COMMAND`: this run is older"
+RECORD_SIZES = "record it again with `stepscope run -- COMMAND`: this run is older"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ FULL = 0.8  # of what was free: batches of a loader differ in size, and pinned q
 OF_TORCH = "torch."  # arrays and lists go through a pipe
 USED = 2  # batches that the training process holds: while it takes one, the one before is still in its variables
 TORCH_PREFETCH = 2  # batches ahead of each worker, unless said otherwise
-_HOW = "run it on Linux with `stepscope run --loader on -- COMMAND`"
+_HOW = "run it on Linux with `stepscope run -- COMMAND`"
 
 
 def check(run: Run) -> Iterator[Finding]:
