@@ -106,7 +106,7 @@ def _in_windows(start: Ints, end: Ints, windows: Ints) -> tuple[Ints, Ints]:
 
 
 def _nodes(spans: HostSpans, rows: Ints, window: Ints, windows: Ints, first: Ints) -> Iterator[tuple[int, CallTree]]:
-    """The tree of each thread, from spans that are cut to their windows; `first` is 1 for each span's first part, else 0."""
+    """The tree of each thread, from spans that are cut to their windows; `first`: 1 for its first part, else 0."""
     start = np.maximum(spans.start[rows], windows[window, 0])
     end = np.minimum(spans.end[rows], windows[window, 1])
     threads, track = np.unique(spans.track[rows], return_inverse=True)

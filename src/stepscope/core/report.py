@@ -14,10 +14,14 @@ __all__ = [
     "Block",
     "Bound",
     "FindingBlock",
+    "Flame",
+    "Frame",
+    "FrameKind",
     "Group",
     "Heatmap",
     "Line",
     "Lines",
+    "Node",
     "Section",
     "Table",
     "Text",
@@ -32,6 +36,11 @@ Group = Literal[
     "quality",
 ]  # fmt: skip
 """Headings under which the page lists sections."""
+
+FrameKind = Literal[
+    "root", "phase", "user", "library", "module", "operator", "annotation", "call", "unknown", "rest",
+]  # fmt: skip
+"""What a frame of a flame graph is; `rest` stands for smaller ones that are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +167,49 @@ class Heatmap:
 
 
 @dataclass(frozen=True, slots=True)
+class Frame:
+    """What a node of a flame graph is of; file is empty and line 0 where it is no place in Python code."""
+
+    name: str
+    kind: FrameKind
+    file: str = ""
+    line: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A place in a call tree: positions of its frame and of its parent (-1 of the root), and its figures.
+
+    `total` is `own` and the totals of the nodes below it; `calls` is how often it was called, or seen.
+    """
+
+    frame: int
+    parent: int
+    own: int
+    total: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flame:
+    """A call tree, depth first, all in `unit`. `counts` says what `calls` counts, in all of `steps` where not None.
+
+    Nodes beyond those that are listed are summed up below their parent, in one of a frame of the kind `rest`. `note`
+    says what the times are of; `source` names the analysis that has all nodes.
+    """
+
+    title: str
+    unit: Unit
+    frames: tuple[Frame, ...]
+    nodes: tuple[Node, ...]
+    counts: Literal["samples", "calls"]
+    steps: int | None
+    note: Text
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class FindingBlock:
     """A finding and the name of the rule that made it."""
 
@@ -165,7 +217,7 @@ class FindingBlock:
     finding: Finding
 
 
-Block = Text | Verdict | Table | Bars | Lines | Heatmap | FindingBlock
+Block = Text | Verdict | Table | Bars | Lines | Heatmap | Flame | FindingBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import assert_never
 import polars as pl
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Heatmap, Lines, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lines, Table, Text, Verdict
 from stepscope.core.schema import Column
 from stepscope.render.document import Page, Part, Report
 from stepscope.render.format import sentence, text
@@ -131,6 +131,8 @@ def _block(block: Block) -> dict[str, object]:
             return {"kind": "lines", **asdict(block)}
         case Heatmap():
             return {"kind": "heatmap", **asdict(block)}
+        case Flame():
+            return _flame(block)
         case FindingBlock():
             return {"kind": "finding", **_finding(block)}
         case _:
@@ -149,3 +151,18 @@ def _table(table: Table) -> dict[str, object]:
         for at, ((name, unit), meaning) in enumerate(zip(table.columns, meanings, strict=True))
     ]
     return {"kind": "table", "title": table.title, "columns": columns, "rows": table.rows, "source": table.source}
+
+
+def _flame(flame: Flame) -> dict[str, object]:
+    """Nodes as lists of numbers: a tree has hundreds."""
+    return {
+        "kind": "flame",
+        "title": flame.title,
+        "unit": flame.unit,
+        "frames": [asdict(frame) for frame in flame.frames],
+        "nodes": [[node.frame, node.parent, node.own, node.total, node.calls] for node in flame.nodes],
+        "counts": flame.counts,
+        "steps": flame.steps,
+        "note": text(flame.note),
+        "source": flame.source,
+    }

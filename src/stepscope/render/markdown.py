@@ -5,10 +5,11 @@ import re
 from typing import assert_never
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Heatmap, Lines, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lines, Table, Text, Verdict
 from stepscope.render.bars import shares
 from stepscope.render.charts import heatmap_table, lines_table
 from stepscope.render.document import Page, Report
+from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
 
 __all__ = ["escape", "page_markdown", "report_markdown", "table_markdown"]
@@ -75,6 +76,8 @@ def _block(block: Block, report: Report | Page) -> list[str]:
             return _block(lines_table(block), report)
         case Heatmap():
             return _block(heatmap_table(block), report)
+        case Flame():
+            return _flame(block)
         case FindingBlock():
             return _finding(block.rule, block.finding, report)
         case _:
@@ -97,6 +100,17 @@ def _bars(bars: Bars) -> list[str]:
     values = [max(part.value, 0.0) for part in bars.parts]
     rows = tuple((part.label, part.value, share) for part, share in zip(bars.parts, shares(values), strict=True))
     return _table(Table("", ((bars.title, None), ("mean", bars.unit), ("share", "ratio")), rows))
+
+
+def _flame(flame: Flame) -> list[str]:
+    """The heaviest paths as a list within a list."""
+    lines = [f"**{escape(plain(flame.title))}**", "", _with_commands(text(flame.note)), ""]
+    for path in heaviest(flame):
+        figures = f"{quantity(path.total, flame.unit)}, {quantity(path.share, 'ratio')}"
+        own = f", itself {quantity(path.own, flame.unit)}" if path.own and path.own < path.total else ""
+        lines.append(f"{'  ' * path.depth}- {escape(path.name)}: {figures}{own}")
+    rest = unlisted(flame)
+    return [*lines, "", _with_commands(text(rest))] if rest else lines
 
 
 def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:

@@ -1,17 +1,18 @@
-"""Bars, curves and heat maps as pictures: SVG for slides and documents, light, readable alone, without any script."""
+"""Bars, curves, heat maps and flame graphs as pictures: SVG for slides, light, readable alone, without any script."""
 
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from stepscope.core.report import Bars, Heatmap, Lines
+from stepscope.core.report import Bars, Flame, Heatmap, Lines
 from stepscope.core.schema import Unit
 from stepscope.render.bars import looks, shares
-from stepscope.render.format import plain, quantity
+from stepscope.render.flames import Box, boxes
+from stepscope.render.format import plain, quantity, text
 
 __all__ = ["Picture", "svg"]
 
-Picture = Bars | Lines | Heatmap
+Picture = Bars | Lines | Heatmap | Flame
 """The blocks that are pictures."""
 
 _WIDTH, _MARGIN, _TITLE = 960, 24, 52  # px: half a slide; free space at the edges; from the top to below the title
@@ -24,6 +25,13 @@ _LETTER = 7.6  # px of a letter in the legend, wide ones included
 _FEW = 160  # bars that are wide enough to be seen apart
 _MARKS = 5  # about so many along an axis
 _TALLEST_ROW, _TALLEST_MAP = 22, 520  # px
+_FLAME_ROW, _FLAME_ROWS = 20, 36  # px; rows, two thirds of a page: deeper ones can be read in the page only
+_KINDS = {
+    "user": ("your code", "#f5c66b"), "library": ("libraries", "#dde2e8"), "module": ("modules", "#dcc5ea"),
+    "operator": ("operators", "#a9d2f3"), "call": ("runtime calls", "#a8dcc8"),
+    "": ("phases, threads, marks", "#f1f3f5"),
+}  # fmt: skip
+"""What frames are, and their colours, as in the page."""
 
 
 def svg(picture: Picture, subject: str = "") -> str:
@@ -35,6 +43,8 @@ def svg(picture: Picture, subject: str = "") -> str:
             height, drawn = _lines(picture)
         case Heatmap():
             height, drawn = _heatmap(picture)
+        case Flame():
+            height, drawn = _flame(picture)
     title = plain(picture.title)
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" '
@@ -177,6 +187,38 @@ def _heatmap(block: Heatmap) -> tuple[float, list[str]]:
         drawn.append(_text(at, bottom + 18, str(x), fill=_QUIET, anchor="middle"))
     drawn.append(_text((_LEFT + _WIDTH - _MARGIN) / 2, bottom + 38, plain(block.x), fill=_QUIET, anchor="middle"))
     return bottom + 88, [*drawn, *_shades(bottom + 58, quantity(least, block.unit), quantity(most, block.unit))]
+
+
+def _flame(block: Flame) -> tuple[float, list[str]]:
+    """The root on top, below each box what it called."""
+    used = {_kind(box.kind) for box in boxes(block)}
+    kinds = [look for kind, look in _KINDS.items() if kind in used]
+    top, drawn = _legend([name for name, _ in kinds], [colour for _, colour in kinds], _TITLE + 16)
+    width = _WIDTH - 2 * _MARGIN
+    shown = [box for box in boxes(block) if box.width * width >= 0.5]
+    rows = min(max((box.row for box in shown), default=0) + 1, _FLAME_ROWS)
+    drawn += [_frame(box, top + 8, width, block) for box in shown if box.row < rows]
+    bottom = top + 8 + rows * _FLAME_ROW + 20
+    words = quantity(sum(box.row >= rows for box in shown), "count")
+    deeper = f" Deeper than is drawn: {words} frames." if any(box.row >= rows for box in shown) else ""
+    return bottom + _MARGIN - 8, [*drawn, _text(_MARGIN, bottom, f"{text(block.note)}{deeper}", fill=_QUIET, size=12)]
+
+
+def _frame(box: Box, top: float, width: float, block: Flame) -> str:
+    """A box with as much of its name as has room; all of it when pointed at."""
+    x, y, wide = _MARGIN + box.left * width, top + box.row * _FLAME_ROW, box.width * width
+    name = plain(box.name)
+    room = int((wide - 6) / _LETTER)
+    words = name if len(name) <= room else f"{name[: room - 1]}…" if room > 3 else ""
+    told = f"{name}: {quantity(box.total, block.unit)}, {quantity(box.width, 'ratio')}"
+    colour = _KINDS[_kind(box.kind)][1]
+    drawn = _box(x, y, max(wide - 0.6, 0.3), _FLAME_ROW - 1, colour)
+    label = _text(x + 3, y + 14, words, size=12) if words else ""
+    return f"<g><title>{escape(told)}</title>{drawn}{label}</g>"
+
+
+def _kind(kind: str) -> str:
+    return kind if kind in _KINDS else ""
 
 
 def _shades(y: float, least: str, most: str) -> list[str]:

@@ -16,10 +16,11 @@ from rich.rule import Rule
 from rich.text import Text as Line
 
 from stepscope.core.finding import Finding, Place
-from stepscope.core.report import Bars, Block, FindingBlock, Heatmap, Lines, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lines, Table, Text, Verdict
 from stepscope.render.bars import cells, looks, shares
 from stepscope.render.charts import heatmap_table, lines_table
 from stepscope.render.document import Page, Report
+from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
     QUANTITY,
     code_lines,
@@ -143,6 +144,8 @@ def _print_block(console: Console, block: Block, report: Report | Page) -> None:
             _print_block(console, lines_table(block), report)
         case Heatmap():
             _print_block(console, heatmap_table(block), report)
+        case Flame():
+            _print_flame(console, block)
         case FindingBlock():
             print_finding(console, block, report.mean_step, report.ranks)
         case _:
@@ -167,6 +170,26 @@ def _print_bars(console: Console, bars: Bars) -> None:
             line = Line()
         line.append("  " if line else "").append_text(part)
     console.print(line)
+
+
+def _print_flame(console: Console, flame: Flame) -> None:
+    """The heaviest paths, indented; one line each, so that what is below what can be seen."""
+    console.print(Line(plain(flame.title), style="bold"))
+    _print_words(console, Line(text(flame.note)))
+    heads, paths = ("total", "share", "self"), heaviest(flame)
+    rows = [
+        (quantity(path.total, flame.unit), quantity(path.share, "ratio"), quantity(path.own, flame.unit))
+        for path in paths
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    head = "".join(f"{name:>{width}}  " for name, width in zip(heads, widths, strict=True))
+    console.print(Line(head.rstrip(), style="dim"))
+    for path, row in zip(paths, rows, strict=True):
+        figures = "".join(f"{words:>{width}}  " for words, width in zip(row, widths, strict=True))
+        _print_cut(console, Line(figures).append(f"{'  ' * path.depth}{path.name}"))
+    rest = unlisted(flame)
+    if rest:
+        _print_words(console, Line(text(rest), style="dim"))
 
 
 def _legend(console: Console, bars: Bars, values: list[float], width: int) -> list[Line]:
