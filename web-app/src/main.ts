@@ -4,6 +4,7 @@ import "./styles/base.css";
 import "./styles/shell.css";
 import "./styles/blocks.css";
 import "./styles/tables.css";
+import "./flame/flame.css";
 import "./styles/print.css";
 import type { App, View } from "./app";
 import type { Document } from "./document/types";

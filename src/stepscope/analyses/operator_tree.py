@@ -38,7 +38,7 @@ COLUMNS = (
 
 
 def compute(run: Run) -> pl.DataFrame:
-    """Rows by rank, thread (the busiest first) and node. Raises MissingData without host events."""
+    """Rows by rank, thread (the one that is longest in operators first) and node. Raises MissingData without any."""
     spans = host_spans(run)
     windows = _steps(run)
     trees = [(rank, *_of_rank(spans, rank, windows.get(rank))) for rank in sorted(set(spans.threads["rank"]))]
@@ -82,13 +82,19 @@ def _of_rank(spans: HostSpans, rank: int, windows: Ints | None) -> tuple[int, li
         return 0, []
     nodes = _nodes(spans, mine[rows], window, windows, first=np.sign(np.diff(rows, prepend=-1)))
     frames = []
-    for track, tree in sorted(nodes, key=lambda found: -int(found[1].total[0])):
+    for track, tree in sorted(nodes, key=lambda found: _by_operators(found[1], spans.labels)):
         mean = scaled(tree, round(int(tree.total[0]) / (count or 1)))
         whose = spans.threads.row(track, named=True)
         labels = [*spans.labels, Label(_thread(whose["thread"], whose["name"]), "root")]
         more = {"rank": rank, "pid": whose["pid"], "thread": whose["thread"]}
         frames.append(tree_frame(mean, labels, {}, **more).with_columns(steps=pl.lit(count, dtype=pl.Int64)))
     return count or 1, frames
+
+
+def _by_operators(tree: CallTree, labels: tuple[Label, ...]) -> tuple[int, int]:
+    """Order of threads: one that only waits, as long as it does, tells less than one that works."""
+    kinds = np.array([*(label.kind in ("operator", "call") for label in labels), False])
+    return -int(tree.own[kinds[tree.label]].sum()), -int(tree.total[0])
 
 
 def _thread(thread: str | None, name: str | None) -> str:

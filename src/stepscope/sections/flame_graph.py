@@ -23,7 +23,7 @@ MOST = 700
 
 _LOADERS = 4
 _THREADS = 4
-_BUSY = 0.01  # of the busiest thread: threads with less only hide the others
+_WORK = ("operator", "call", "annotation")
 _LIBRARIES = "Of libraries, the frame that your code called and the innermost one are recorded, not those between."
 _NO_FRAMES = "Python frames were not recorded: `stepscope run --trace 10:13 --with stacks -- COMMAND`"
 
@@ -70,7 +70,9 @@ def _operators(run: Run) -> list[Block]:
     rank, several = _slowest(table)
     of_rank = table.filter(rank=rank)
     roots = of_rank.filter(node=0)
-    shown = roots.filter(pl.col("total") >= _BUSY * pl.col("total").max()).head(_THREADS)
+    working = of_rank.filter(pl.col("kind").is_in(_WORK)).select("pid", "thread").unique()
+    working = roots.join(working, on=("pid", "thread"), how="semi", nulls_equal=True, maintain_order="left")
+    shown = (roots if working.is_empty() else working).head(_THREADS)  # others only wait
     steps = roots["steps"][0]
     framed = of_rank["kind"].is_in(["user", "library"]).any()
     when = f"Mean of {many(steps, 'step')}." if steps else "Of all that was recorded: no steps are marked."

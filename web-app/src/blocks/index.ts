@@ -1,7 +1,8 @@
 // One renderer for each kind of block.
 
 import type { App, Cleanup } from "../app";
-import type { Block } from "../document/types";
+import type { Block, FlameBlock } from "../document/types";
+import { drawFlames } from "../flame";
 import { drawBars } from "./bars";
 import { drawFinding } from "./finding";
 import { drawHeatmap } from "./heatmap";
@@ -27,11 +28,17 @@ export function drawBlock(host: HTMLElement, block: Block, app: App, key: string
       return drawLines(host, block, app);
     case "heatmap":
       return drawHeatmap(host, block, app);
+    case "flame":
+      return drawFlames(host, [block], app, key);
   }
 }
 
 /** Draw several blocks, and return what takes them away again. */
 export function drawBlocks(host: HTMLElement, blocks: readonly Block[], app: App, key: string): Cleanup {
-  const cleanups = blocks.map((block, index) => drawBlock(host, block, app, `${key}.${index}`));
+  const flames = blocks.filter((block): block is FlameBlock => block.kind === "flame");
+  const cleanups = blocks.map((block, index) => {
+    if (block.kind !== "flame") return drawBlock(host, block, app, `${key}.${index}`);
+    if (block === flames[0]) drawFlames(host, flames, app, key); // one at a time: the reader chooses
+  });
   return () => cleanups.forEach((cleanup) => cleanup?.());
 }

@@ -91,6 +91,31 @@ export interface HeatmapBlock {
   values: (number | null)[][];
 }
 
+export type FrameKind = "root" | "phase" | "user" | "library" | "module" | "operator" | "annotation" | "call" | "unknown" | "rest";
+
+export interface Frame {
+  name: string;
+  kind: FrameKind;
+  /** Empty where it is no place in Python code. */
+  file: string;
+  line: number;
+  text: string;
+}
+
+export interface FlameBlock {
+  kind: "flame";
+  title: string;
+  unit: Unit;
+  frames: Frame[];
+  /** Depth first: frame, parent (-1: the root), self, total, samples or calls. */
+  nodes: [number, number, number, number, number][];
+  counts: "samples" | "calls";
+  /** Steps in which calls are counted; null: in all. */
+  steps: number | null;
+  note: string;
+  source: string;
+}
+
 export type Block =
   | TextBlock
   | VerdictBlock
@@ -98,7 +123,8 @@ export type Block =
   | BarsBlock
   | FindingBlock
   | LinesBlock
-  | HeatmapBlock;
+  | HeatmapBlock
+  | FlameBlock;
 
 export interface Section {
   /** Heading of the navigation under which it stands. */

@@ -62,6 +62,7 @@ function hits(app: App, views: readonly View[]): Hit[] {
 function hitsOf(block: Block): string[] {
   if (block.kind === "finding") return [plain(block.title, 400)];
   if (block.kind === "text") return [block.text];
+  if (block.kind === "flame") return [plain(block.title)];
   if (block.kind !== "table") return [];
   const names = block.rows.flatMap((row) => row.filter((value): value is string => typeof value === "string").slice(0, 2));
   return [...(block.title ? [plain(block.title)] : []), ...new Set(names.map((name) => plain(name)))];

@@ -1,0 +1,86 @@
+// A call tree as the page draws it: where each node lies, what is below it, and which nodes a search finds.
+
+import type { FlameBlock, Frame } from "../document/types";
+import { plain } from "../format/format";
+
+export interface TreeNode {
+  readonly at: number;
+  readonly frame: Frame;
+  /** As it is shown. */
+  readonly name: string;
+  readonly parent: TreeNode | null;
+  readonly children: TreeNode[];
+  readonly depth: number;
+  readonly own: number;
+  readonly total: number;
+  readonly calls: number;
+  /** Where it begins, in the unit of the tree. */
+  readonly start: number;
+  /** Stands for the path to it in the address, in this report and in a later one of the same code. */
+  readonly path: string;
+}
+
+export class Tree {
+  readonly nodes: TreeNode[] = [];
+  readonly root: TreeNode | undefined;
+
+  constructor(readonly block: FlameBlock) {
+    const taken: number[] = [];
+    for (const [frameAt, parentAt, own, total, calls] of block.nodes) {
+      const parent = this.nodes[parentAt] ?? null;
+      const frame = block.frames[frameAt]!;
+      const start = parent ? parent.start + taken[parentAt]! : 0;
+      const path = digest(`${parent?.path ?? ""}\0${frame.kind === "rest" ? "rest" : frame.name}`);
+      const node = { at: this.nodes.length, frame, name: plain(frame.name, 400), parent, children: [], depth: parent ? parent.depth + 1 : 0, own, total, calls, start, path };
+      this.nodes.push(node);
+      taken.push(0);
+      if (!parent) continue;
+      parent.children.push(node);
+      taken[parentAt]! += total;
+    }
+    this.root = this.nodes[0];
+  }
+
+  /** The node that an address means; else the root. */
+  at(path: string): TreeNode | undefined {
+    return (path && this.nodes.find((node) => node.path === path)) || this.root;
+  }
+}
+
+export function within(node: TreeNode, ancestor: TreeNode): boolean {
+  for (let one: TreeNode | null = node; one; one = one.parent) if (one === ancestor) return true;
+  return false;
+}
+
+export interface Found {
+  hits: ReadonlySet<TreeNode>;
+  /** Time in them below `shown`; what is inside another hit counts once. */
+  total: number;
+}
+
+/** The nodes at or below `shown` whose name and file have all the words. */
+export function found(shown: TreeNode, wanted: string): Found | null {
+  const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return null;
+  const hits = new Set<TreeNode>();
+  let total = 0;
+  const look = (node: TreeNode, inside: boolean): void => {
+    const text = `${node.frame.name} ${node.frame.file}`.toLowerCase();
+    const hit = words.every((word) => text.includes(word));
+    if (hit) hits.add(node);
+    if (hit && !inside) total += node.total;
+    for (const child of node.children) look(child, inside || hit);
+  };
+  look(shown, false);
+  return { hits, total };
+}
+
+/** A short text for a long one. */
+function digest(text: string): string {
+  let [one, other] = [0x811c9dc5, 0x1000193];
+  for (let at = 0; at < text.length; at++) {
+    one = Math.imul(one ^ text.charCodeAt(at), 0x01000193) >>> 0;
+    other = (Math.imul(other, 31) + text.charCodeAt(at)) >>> 0;
+  }
+  return one.toString(36) + other.toString(36).slice(-2);
+}
