@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.analyses._host_spans import nested
@@ -76,6 +76,7 @@ def test_the_tree_of_lines_tells_what_lines_tells() -> None:
     assert phases == told
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=12))
 def test_odd_weights_add_up_too(weights: list[int]) -> None:
     synth = Synth()
@@ -187,6 +188,7 @@ SPANS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(SPANS)
 def test_spans_that_overlap_are_told_apart(spans: list[tuple[int, int, int]]) -> None:
     """No moment of a track is in two siblings, none is lost, and children stay inside."""

@@ -1,4 +1,4 @@
-"""Flame graphs in a real browser: what is drawn is what `show` says, by mouse and keyboard, in the address, on paper."""
+"""Flame graphs in a real browser: what is drawn is what `show` says; mouse, keyboard, address, paper."""
 
 import json
 from collections.abc import Iterator
@@ -168,6 +168,7 @@ def test_trees_are_chosen_and_all_nodes_are_in_a_table(page: Page) -> None:
     expect(page.locator("#app .boxes .frame").first).to_have_text("thread 1")
     expect(page.get_by_label("Tree")).to_be_focused()
     page.locator(".as-table summary").click()
+    expect(page.locator(".flame tbody tr")).to_have_count(5)
     names = page.evaluate("[...document.querySelectorAll('.flame tbody tr')].map(row => row.cells[1].textContent)")
     assert names == ["thread 1", "ProfilerStep", "Net_0", "aten::mm", "cudaLaunchKernel"]
 

@@ -1,7 +1,7 @@
 """Call trees add up, come depth first, and are cut without losing a parent."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.core.call_tree import apportioned, call_tree, cut, subtree_sums
@@ -20,6 +20,7 @@ def columns(drawn: list[tuple[int, int, int]]) -> dict[str, np.ndarray[tuple[int
     }
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_each_node_is_its_own_time_and_that_below_it(drawn: list[tuple[int, int, int]]) -> None:
     tree = call_tree(**columns(drawn))
@@ -31,6 +32,7 @@ def test_each_node_is_its_own_time_and_that_below_it(drawn: list[tuple[int, int,
     assert tree.depth.tolist() == [0, *(tree.depth[tree.parent[1:]] + 1).tolist()]
 
 
+@settings(deadline=None)
 @given(TREES)
 def test_nodes_come_depth_first_and_the_larger_sibling_first(drawn: list[tuple[int, int, int]]) -> None:
     tree = call_tree(**columns(drawn))
@@ -47,6 +49,7 @@ def test_a_rank_comes_before_size() -> None:
     assert call_tree(label=label, parent=parent, own=own, calls=calls).label.tolist() == [0, 2, 1]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**61), max_size=30), st.integers(0, 2**61))
 def test_shares_add_up_to_the_whole(parts: list[int], whole: int) -> None:
     found = apportioned(np.array(parts, dtype=np.int64), whole).tolist()
@@ -55,6 +58,7 @@ def test_shares_add_up_to_the_whole(parts: list[int], whole: int) -> None:
         assert not any(parts) or abs(got * sum(parts) - part * whole) <= sum(parts)
 
 
+@settings(deadline=None)
 @given(TREES, st.integers(1, 45))
 def test_what_remains_of_a_tree_is_a_tree_of_the_largest(drawn: list[tuple[int, int, int]], most: int) -> None:
     tree = call_tree(**columns(drawn))

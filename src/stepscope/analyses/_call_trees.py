@@ -12,7 +12,18 @@ from stepscope.analyses._call_sites import is_library
 from stepscope.core.call_tree import CallTree, apportioned, call_tree
 from stepscope.core.schema import Column
 
-__all__ = ["LEADING", "NODE", "Label", "Path", "SampledTree", "in_code", "paths_of", "profiled", "tree_frame"]
+__all__ = [
+    "LEADING",
+    "NODE",
+    "Label",
+    "Path",
+    "SampledTree",
+    "in_code",
+    "paths_by_row",
+    "paths_of",
+    "profiled",
+    "tree_frame",
+]
 
 NODE = (
     Column("node", pl.Int64, None, "number of the node in its tree, those it called behind it; 0: the root"),
@@ -129,24 +140,34 @@ def scaled(tree: CallTree, whole: int) -> CallTree:
 
 
 def paths_of(samples: pl.DataFrame, key: str | None) -> tuple[list[tuple[Path, int, int]], dict[Label, str]]:
-    """The stacks of samples with their weight in ns and number, by the column `key` where given; and source lines.
+    """The distinct stacks of samples with their weight in ns and number, as in `paths_by_row`; and source lines."""
+    paths, number, texts = paths_by_row(samples, key)
+    sums = pl.DataFrame({"stack": number, "weight": samples["weight"]}).group_by("stack").agg(
+        pl.col("weight").sum(), pl.len()
+    ).sort("stack")  # fmt: skip
+    return [(paths[stack], weight, count) for stack, weight, count in sums.iter_rows()], texts
 
-    A stack is the frames of the user's code, the library frame below them, and the innermost one: what lies between
-    these two, and libraries between frames of the user, are not recorded.
+
+def paths_by_row(samples: pl.DataFrame, key: str | None) -> tuple[list[Path], pl.Series, dict[Label, str]]:
+    """The distinct stacks of samples, for each row the place of its own, and the source lines that are known.
+
+    A stack is, below the value of column `key` where given, the frames of the user's code, the library frame below
+    them, and the innermost one: what lies between these two, and libraries between frames of the user, are not
+    recorded.
     """
     whole = samples.with_columns(pl.col("frames", "texts").list.join("\0", ignore_nulls=False).fill_null(""))
-    names = [key] if key else []
-    columns = [*names, "collector", "frames", "texts", "call", "leaf", "file", "line", "function", "text"]
     if "collector" not in whole.columns:
         whole = whole.with_columns(collector=pl.lit(False))
-    stacks = whole.group_by(columns, maintain_order=True).agg(pl.col("weight").sum(), pl.len().alias("samples"))
-    found: list[tuple[Path, int, int]] = []
+    names = [key] if key else []
+    columns = [*names, "collector", "frames", "texts", "call", "leaf", "file", "line", "function", "text"]
+    distinct = whole.select(columns).unique(maintain_order=True).with_row_index("stack")
+    rows = whole.select(columns).join(distinct, on=columns, how="left", nulls_equal=True, maintain_order="left")
     texts: dict[Label, str] = {}
-    for row in stacks.iter_rows(named=True):
-        path = _path(row, texts)
+    paths = []
+    for row in distinct.iter_rows(named=True):
         above = (Label(row[key], key),) if key else ()
-        found.append(((*above, *path), row["weight"], row["samples"]))
-    return found, texts
+        paths.append((*above, *_path(row, texts)))
+    return paths, rows["stack"], texts
 
 
 def _path(row: dict[str, object], texts: dict[Label, str]) -> Path:

@@ -1,4 +1,4 @@
-"""`stepscope export`: a trace with what stepscope found drawn into it, for Perfetto and chrome://tracing."""
+"""`stepscope export`: a trace with what stepscope found drawn into it, for Perfetto; or call stacks for speedscope."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ __all__ = ["COMMAND"]
 _KNOWN = ("gaps", "critical-path", "counters", "loader")
 _TRACE_NAMES = ("*.json", "*.json.gz")
 _SUFFIXES = (".json", ".json.gz")
+_FORMATS = ("perfetto", "speedscope")
+_SPEEDSCOPE = ".speedscope.json"
 _EXAMPLES = """\b
 Examples:
   stepscope export trace.json.gz
@@ -31,10 +33,11 @@ Examples:
   stepscope export trace.json -o out.json --force
   stepscope export folder-of-ranks/ -o drawn/
   stepscope export stepscope-runs/train-20260401-120000 -o drawn/
+  stepscope export stepscope-runs/train-20260401-120000 --format speedscope -o train.speedscope.json
 """
 
 
-@click.command("export", epilog=_EXAMPLES, short_help="Draw what was found into a trace, for Perfetto.")
+@click.command("export", epilog=_EXAMPLES, short_help="Write for Perfetto, with what was found, or for speedscope.")
 @click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--overlay", metavar="NAMES",
@@ -44,16 +47,30 @@ Examples:
     "-o", "--output", metavar="FILE", type=click.Path(),
     help="Write here; of several traces, a folder [default: NAME.overlay.json.gz in this folder].",
 )  # fmt: skip
+@click.option(
+    "--format", "kind", type=click.Choice(_FORMATS),
+    help="The program that the file is for [default: perfetto; speedscope for NAME.speedscope.json].",
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.option("--no-cache", is_flag=True, help="Parse traces anew and keep nothing of them.")
-def COMMAND(paths: tuple[str, ...], overlay: str | None, output: str | None, force: bool, no_cache: bool) -> None:
+def COMMAND(
+    paths: tuple[str, ...], overlay: str | None, output: str | None, kind: str | None, force: bool, no_cache: bool
+) -> None:
     """Write TRACE with tracks for idle gaps, the critical path, counters and DataLoader workers: open it in
     ui.perfetto.dev.
 
     The trace's own events stay as they are. A file whose name ends in .gz is packed. Of several traces, such as the
     ranks of a folder or the traced windows of a run, each gets a file of its own, on its own clock. Of a run without a
     traced window the input pipeline and the steps are written, unless it was run with --loader off.
+
+    With --format speedscope one file is written for all that is named: samples of lines, of workers too, and every
+    thread of the host; open it in www.speedscope.app.
     """
+    if kind == "speedscope" or (kind is None and (output or "").removesuffix(".gz").endswith(_SPEEDSCOPE)):
+        if overlay is not None:
+            raise BadInput("--overlay", "is for Perfetto only", next_step="leave it out, or leave out --format")
+        _speedscope(paths, output, Opening(workers=None, dask=None, no_cache=no_cache), force=force)
+        return
     names = None if overlay is None else _names(overlay)
     traces = _traces(paths)
     targets = _targets(traces, output)
@@ -61,6 +78,27 @@ def COMMAND(paths: tuple[str, ...], overlay: str | None, output: str | None, for
         _check(trace, target, force=force)
     for trace, target in zip(traces, targets, strict=True):
         _export(trace, target, names, Opening(workers=None, dask=None, no_cache=no_cache))
+
+
+def _speedscope(paths: tuple[str, ...], output: str | None, options: Opening, *, force: bool) -> None:
+    """Write one file with the profiles of all that is named."""
+    from stepscope.cli._stream import write_pieces
+    from stepscope.core.places import place
+    from stepscope.export.speedscope import profiles, speedscope_file
+
+    first = place(paths[0]) if paths[0] else Path(paths[0])
+    stem = first.name.removesuffix(".gz").removesuffix(".json") or "run"
+    name = f"{stem}{_SPEEDSCOPE}"
+    target = (
+        os.path.join(output or "", name) if not output or output.endswith(os.sep) or os.path.isdir(output) else output
+    )
+    for path in paths:
+        _check(place(path), target, force=force)
+    run = open_for(profiles, paths, options)
+    found = profiles(run)
+    write_pieces(speedscope_file(found, run.path), target)
+    plural = "" if len(found) == 1 else "s"
+    click.echo(f"wrote {target}: {len(found)} profile{plural}; open it in https://www.speedscope.app", err=True)
 
 
 def _names(overlay: str) -> list[str]:
