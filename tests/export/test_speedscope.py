@@ -17,7 +17,7 @@ from stepscope.store import open_run
 
 from ..command import stepscope
 
-MAIN = "/me/train.py:9 main"
+MAIN, CALL = "/me/train.py:9 main", "torch/nn/m.py:5 call"
 
 
 def file_of(run: Run) -> Any:
@@ -63,7 +63,7 @@ def balanced(profile: Any) -> None:
 def test_samples_are_stacks_with_the_time_they_stand_for() -> None:
     synth = Synth()
     synth.add("stacks", step=1, time=20, weight=3 * MS, phase="forward", collector=False,
-              frames=[MAIN, "/me/train.py:7 forward"], **dict.fromkeys(("call", "leaf"), "torch/nn/m.py:5 call"))  # fmt: skip
+              frames=[MAIN, "/me/train.py:7 forward"], call=CALL, leaf=CALL)  # fmt: skip
     synth.add("stacks", step=0, time=10, weight=MS, phase="other", collector=False, frames=[MAIN], leaf=MAIN)
     synth.add(
         "worker_stacks", pid="7", worker=1, loader=0, time=5, weight=2 * MS, file="/me/data.py", line=3, function="f",

@@ -8,6 +8,7 @@ import { within, type Found, type Tree, type TreeNode } from "./tree";
 const ROW = 22; // px
 const LEAST = 1 / 2000; // of the width: less than a pixel of most screens
 const THIN = 1 / 300; // an edge would hide it
+const DASHED = 1 / 40; // of boxes that stand for several, those that have room for a name
 
 export interface Actions {
   zoom(node: TreeNode): void;
@@ -57,11 +58,15 @@ export class Boxes {
     return this.shown.total ? node.total / this.shown.total : node === this.shown ? 1 : 0;
   }
 
+  private isThin(node: TreeNode): boolean {
+    return within(node, this.shown) && this.width(node) < (node.frame.kind === "rest" ? DASHED : THIN);
+  }
+
   private box(node: TreeNode): HTMLElement {
     const whole = this.tree.root?.total ?? 0;
     const share = quantity(whole ? node.total / whole : 0, "ratio");
     const box = element("div", {
-      class: `frame ${node.frame.kind}${node === this.shown ? " shown" : ""}${within(node, this.shown) && this.width(node) < THIN ? " thin" : ""}`,
+      class: `frame ${node.frame.kind}${node === this.shown ? " shown" : ""}${this.isThin(node) ? " thin" : ""}`,
       role: "treeitem",
       tabindex: "-1",
       "aria-level": node.depth + 1,
@@ -69,7 +74,7 @@ export class Boxes {
       onclick: () => this.actions.zoom(node),
       onmouseenter: () => this.actions.look(node),
       onfocus: () => this.enter(node),
-    }, node.name);
+    }, this.isThin(node) ? "" : node.name);
     if (node.children.length) box.setAttribute("aria-expanded", "true");
     const around = node !== this.shown && within(this.shown, node);
     box.style.left = around ? "0" : `${(100 * (node.start - this.shown.start)) / (this.shown.total || 1)}%`;

@@ -5,7 +5,7 @@ import { breakable } from "../blocks/words";
 import { element, fill } from "../dom/element";
 import { plain, quantity } from "../format/format";
 import { editorAddress } from "../shell/editor";
-import type { Tree, TreeNode } from "./tree";
+import { within, type Tree, type TreeNode } from "./tree";
 
 export function drawDetails(host: HTMLElement, tree: Tree, node: TreeNode, shown: TreeNode, app: App): void {
   const words = app.words.flame;
@@ -16,7 +16,7 @@ export function drawDetails(host: HTMLElement, tree: Tree, node: TreeNode, shown
     [words.total, quantity(node.total, unit)],
     [words.own, quantity(node.own, unit)],
     ...(tree.root ? [[words.share, share(tree.root)] as [string, string]] : []),
-    ...(shown === tree.root ? [] : [[words.shareOfShown, share(shown)] as [string, string]]),
+    ...(shown === tree.root || !within(node, shown) ? [] : [[words.shareOfShown, share(shown)] as [string, string]]),
     ...(node.calls || counts === "samples" ? [[words[counts], counted] as [string, string]] : []),
   ];
   const place = placeOf(node, app);
