@@ -97,7 +97,7 @@ def test_a_square_of_ranks_and_steps_leads_to_the_step_of_the_rank(page: Page) -
 def test_a_row_leads_to_its_step(page: Page, run: Run) -> None:
     visit(page, "tables")
     go(page, view="tables", table="steps")
-    pressed(page.locator(".tabulator-row .when").nth(2))
+    pressed(page.get_by_role("button", name="step 2: in the timeline"))
     assert arrived(page) == (100, 150)
 
 
@@ -131,3 +131,33 @@ def led(page: Page, number: int) -> bool:
         page.keyboard.press("Escape")
         return False
     return True
+
+
+def test_a_start_of_the_recorder_leads_to_its_place_on_the_clock_of_the_trace(browser: Browser) -> None:
+    synth = Synth().host("aten::mm", "operator", 1000, 1100)
+    synth.add("loaders", loader=0, train=True, dataset="data.Pictures").span("fetch", 0, 1, 0, 20, 45)
+    run = synth.add("clock_readings", source="start", time=0, offset=1000 * MS, error=10).run()
+    with served(of(run)) as address:
+        page = browser.new_page()
+        page.goto(f"{address}#view=tables&table=loader_spans")
+        pressed(page.locator(".tabulator-row .when").first)
+        assert arrived(page) == (20, 45)
+        page.close()
+
+
+def test_a_moment_leads_to_the_step_around_it(browser: Browser) -> None:
+    synth = Synth().step(0, 0, 100, clock="kineto").step(1, 100, 200, clock="kineto")
+    for time, total in ((10, 512), (150, 1024)):
+        synth.add("memory", time=time * MS, device_type=1, device=0, bytes=512, total_allocated=total)
+    with served(of(synth.kernel(5, 8).run())) as address:
+        page = browser.new_page()
+        page.goto(f"{address}#view=tables&table=memory")
+        pressed(page.locator(".tabulator-row .when").nth(1))
+        assert arrived(page) == (100, 200)
+        page.goto(f"{address}#view=memory")
+        chart = page.locator(".chart.leads canvas").first
+        area = chart.bounding_box()
+        assert area
+        page.mouse.click(area["x"] + area["width"] * 0.5, area["y"] + area["height"] * 0.5)
+        assert arrived(page) == (0, 100)  # the middle, 80 ms: between the two points
+        page.close()

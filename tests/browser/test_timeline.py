@@ -150,7 +150,7 @@ def test_hover_click_and_arrows_tell_what_is_there(page: Page, address: str) -> 
     area = canvas.bounding_box()
     assert area
     across = (area["width"] - GUTTER) / 100  # pixels for a ms
-    stream = 26 + 34 + 8  # below the heading of the process and the track of steps
+    stream = 26 + 34 + 34 + 8  # below the heading of the process, the steps and the critical path
     page.mouse.move(area["x"] + GUTTER + 50 * across, area["y"] + stream)
     tip = page.get_by_role("tooltip")
     expect(tip).to_contain_text("gemm")

@@ -7,8 +7,8 @@ from stepscope.render.frames import columns_by_use, frame_csv, frame_table
 
 COLUMNS = (
     Column("step", pl.Int64, None, ""),
-    Column("start", pl.Int64, "ns", ""),
-    Column("end", pl.Int64, "ns", ""),
+    Column("start", pl.Int64, "ns", "", "trace"),
+    Column("end", pl.Int64, "ns", "", "trace"),
     Column("duration", pl.Int64, "ns", ""),
     Column("tags", pl.List(pl.String), None, ""),
 )

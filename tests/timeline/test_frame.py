@@ -101,7 +101,9 @@ def test_a_pixel_has_the_lowest_and_highest_value_that_holds_in_it(
 
 def test_a_frame_names_what_it_draws() -> None:
     run = Synth().host("aten::mm", "operator", 0, 10).host("aten::mm_out", "operator", 2, 3).kernel(4, 6).run()
-    assert [track.id for track in tracks(run)] == ["stream:0:0:7", "busy:0:0", "host:0:1:1"]
+    assert [track.id for track in tracks(run)] == [
+        "path:0", "stream:0:0:7", "busy:0:0", "host:0:1:1",
+    ]  # fmt: skip
     drawn = frame(run, (0, 10 * MS), 100, ["host:0:1:1"])
     (track,) = drawn.tracks
     assert isinstance(track, SpanFrame)
@@ -116,7 +118,7 @@ def test_spans_below_a_pixel_are_merged_and_counted() -> None:
     synth = Synth()
     for k in range(100):
         synth.host("short", "operator", k, k + 0.5)
-    (track,) = frame(synth.run(), (0, 100 * MS), 10).tracks
+    (track,) = frame(synth.run(), (0, 100 * MS), 10, ["host:0:1:1"]).tracks
     assert isinstance(track, SpanFrame)
     (lane,) = track.lanes
     assert isinstance(lane, LaneFrame)

@@ -36,7 +36,7 @@ def test_what_was_recorded_beside_a_trace_is_on_the_clock_of_the_trace() -> None
 
 def test_without_readings_of_both_clocks_only_the_trace_is_drawn() -> None:
     run = Synth().step(0, 0, 10).host("aten::mm", "operator", 1012, 1014).run()
-    assert [track.kind for track in tracks(run)] == ["host"]
+    assert [track.kind for track in tracks(run)] == ["path", "host"]
     (note,) = tracks_answer(run)["notes"]
     assert note.startswith("not drawn: recorded steps, because")
 

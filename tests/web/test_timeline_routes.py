@@ -26,7 +26,7 @@ def asked(address: str, name: str, **words: object) -> tuple[int, dict[str, obje
 def test_times_count_from_the_first_moment_of_the_run(address: str) -> None:
     _, told = asked(address, "tracks")
     assert (told["origin"], told["end"]) == (str(1000 * MS), 30 * MS)
-    _, drawn = asked(address, "frame", **{"from": 0, "to": 30 * MS, "width": 10, "tracks": "0"})
+    _, drawn = asked(address, "frame", **{"from": 0, "to": 30 * MS, "width": 10, "tracks": "1"})
     assert drawn["tracks"] == [
         {"id": "host:0:1:1", "drawn": 2, "merged": 0, "lanes": [
             {"lane": 0, "start": [0, 20 * MS], "length": [10 * MS, 10 * MS], "name": [0, 0]}]},
@@ -36,9 +36,18 @@ def test_times_count_from_the_first_moment_of_the_run(address: str) -> None:
     assert found["hit"] == {"track": "host:0:1:1", "lane": 0, "start": 20 * MS}
     _, event = asked(address, "event", track="host:0:1:1", lane=0, start=0, way="next")
     assert event["ref"] == found["hit"]
-    _, summed = asked(address, "sums", **{"from": 0, "to": 25 * MS})
+    _, summed = asked(address, "sums", **{"from": 0, "to": 25 * MS, "tracks": "1"})
     assert summed["rows"] == [
-        {"name": "aten::mm", "category": "operator", "count": 2, "sum": 15 * MS, "longest": 10 * MS, "union": 15 * MS}
+        {
+            "group": "work",
+            "name": "aten::mm",
+            "category": "operator",
+            "count": 2,
+            "own": 15 * MS,
+            "sum": 15 * MS,
+            "longest": 10 * MS,
+            "union": 15 * MS,
+        },
     ]
 
 

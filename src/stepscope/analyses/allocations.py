@@ -20,8 +20,8 @@ from stepscope.core.schema import Column
 
 COLUMNS = (
     *DEVICE_COLUMNS,
-    Column("start", pl.Int64, "ns", "allocation; null: before the recording"),
-    Column("end", pl.Int64, "ns", "free; null: not recorded"),
+    Column("start", pl.Int64, "ns", "allocation; null: before the recording", "trace"),
+    Column("end", pl.Int64, "ns", "free; null: not recorded", "trace"),
     Column("lifetime", pl.Int64, "ns", "end - start; null where one of them is"),
     Column("fate", pl.String, None, "freed, alive (at the end of the recording) or unseen (freed unrecorded)"),
     Column("bytes", pl.Int64, "bytes", "size of the block"),

@@ -43,7 +43,7 @@ COLUMNS = (
     Column("through", pl.Int32, None, "rank compared with directly; null: the reference itself, or none"),
     Column("reference", pl.Int32, None, "rank whose clock the others are compared with"),
     Column("host", pl.String, None, "host name; null: not recorded"),
-    Column("time", pl.Int64, "ns", "time on the reference's clock for which offset and bounds hold"),
+    Column("time", pl.Int64, "ns", "time on the reference's clock for which offset and bounds hold", "trace"),
     Column("reason", pl.String, None, "why there is no offset"),
 )
 _HOW = f"{RECORD_TRACE}, on all ranks, and open the folder that holds their traces"

@@ -19,7 +19,7 @@ COLUMNS = (
     Column("device", pl.Int32, None, "index of the device"),
     Column("copy", pl.String, None, "HtoD, DtoH, DtoD, PtoP, …, or memset; null: the name does not say"),
     Column("host_memory", pl.String, None, "pageable or pinned; null: no host memory, or the name does not say"),
-    Column("time", pl.Int64, "ns", "moment from which the bandwidth holds"),
+    Column("time", pl.Int64, "ns", "moment from which the bandwidth holds", "trace"),
     Column("running", pl.Int64, "count", "copies or sets that run"),
     Column("bandwidth", pl.Float64, "GB/s", "sum of their bandwidths"),
 )

@@ -54,8 +54,8 @@ CLASSES = (
 COLUMNS = (
     RANK,
     Column("step", pl.Int64, None, "number in the step marker; 0 without markers"),
-    Column("start", pl.Int64, "ns", "start of the segment"),
-    Column("end", pl.Int64, "ns", "end of the segment"),
+    Column("start", pl.Int64, "ns", "start of the segment", "trace"),
+    Column("end", pl.Int64, "ns", "end of the segment", "trace"),
     Column("duration", pl.Int64, "ns", "length of the segment"),
     Column("class", pl.String, None, f"what kind of time it is: {', '.join(CLASSES)}"),
     Column("device", pl.Int32, None, "index of the device; null: on the host"),

@@ -22,8 +22,8 @@ from stepscope.core.schema import Column
 COLUMNS = (
     RANK,
     Column("device", pl.Int32, None, "index of the device"),
-    Column("first_start", pl.Int64, "ns", "start of the first work"),
-    Column("last_end", pl.Int64, "ns", "end of the last work"),
+    Column("first_start", pl.Int64, "ns", "start of the first work", "trace"),
+    Column("last_end", pl.Int64, "ns", "end of the last work", "trace"),
     Column("span", pl.Int64, "ns", "last_end - first_start, without the time between traced windows"),
     Column("kernels", pl.Int64, "count", "kernels, communication included"),
     Column("memcpys", pl.Int64, "count", "copies"),

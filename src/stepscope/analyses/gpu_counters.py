@@ -29,8 +29,8 @@ from stepscope.core.schema import Column, polars_schema
 COLUMNS = (
     RANK,
     Column("device", pl.Int32, None, "index of the device"),
-    Column("start", pl.Int64, "ns", "start of the stretch"),
-    Column("end", pl.Int64, "ns", "end of the stretch"),
+    Column("start", pl.Int64, "ns", "start of the stretch", "trace"),
+    Column("end", pl.Int64, "ns", "end of the stretch", "trace"),
     Column("utilisation", pl.Float64, "ratio", "share of it with a kernel"),
     Column("sm_efficiency", pl.Float64, "ratio", "estimated share of the SMs that have a block to run"),
     Column("occupancy", pl.Float64, "ratio", "estimated share of the warps that an SM can hold"),

@@ -41,7 +41,7 @@ COLUMNS = (
     RANK,
     Column("device", pl.Int32, None, "index of the device"),
     Column("step", pl.Int64, None, "step that the host was in when the gap began; null: in none"),
-    Column("start", pl.Int64, "ns", "end of the work before"),
+    Column("start", pl.Int64, "ns", "end of the work before", "trace"),
     Column("duration", pl.Int64, "ns", "until the next work"),
     Column("class", pl.String, None, "the largest of the parts below"),
     Column("activity", pl.String, None, "what the host did meanwhile"),

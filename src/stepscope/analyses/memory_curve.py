@@ -21,7 +21,7 @@ from stepscope.core.schema import Column
 
 COLUMNS = (
     *DEVICE_COLUMNS,
-    Column("time", pl.Int64, "ns", "time of the event"),
+    Column("time", pl.Int64, "ns", "time of the event", "trace"),
     Column("step", pl.Int64, None, "number of the step; null: outside of steps"),
     Column("phase", pl.String, None, "phase of the step, or what the operators around the event tell; null: unknown"),
     Column("change", pl.Int64, "bytes", "allocated less freed since the recording of the device began"),

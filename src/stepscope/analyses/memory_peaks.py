@@ -27,7 +27,7 @@ from stepscope.core.schema import Column
 COLUMNS = (
     *DEVICE_COLUMNS,
     Column("allocated", pl.Int64, "bytes", "peak of allocated memory; null: totals were not recorded"),
-    Column("time", pl.Int64, "ns", "when it was first reached"),
+    Column("time", pl.Int64, "ns", "when it was first reached", "trace"),
     Column("step", pl.Int64, None, "step of that time; null: outside of steps"),
     Column("phase", pl.String, None, "phase of that time; null: unknown"),
     Column("rise", pl.Int64, "bytes", "peak less what was allocated when the recording began"),

@@ -21,8 +21,8 @@ from stepscope.core.schema import Column
 COLUMNS = (
     RANK,
     Column("device", pl.Int32, None, "index of the device"),
-    Column("first_start", pl.Int64, "ns", "start of the first event"),
-    Column("last_end", pl.Int64, "ns", "end of the last event"),
+    Column("first_start", pl.Int64, "ns", "start of the first event", "trace"),
+    Column("last_end", pl.Int64, "ns", "end of the last event", "trace"),
     Column("span", pl.Int64, "ns", "last_end - first_start"),
     Column("jobs", pl.Int64, "count", "events that compute"),
     Column("jobs_launched", pl.Int64, "count", "of these, with a call of the runtime that started them"),

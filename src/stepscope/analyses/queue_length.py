@@ -16,7 +16,7 @@ COLUMNS = (
     RANK,
     Column("device", pl.Int32, None, "index of the device"),
     Column("stream", pl.String, None, "stream or queue"),
-    Column("time", pl.Int64, "ns", "moment from which the length holds"),
+    Column("time", pl.Int64, "ns", "moment from which the length holds", "trace"),
     Column("length", pl.Int64, "count", "launches that have not begun to run"),
 )
 

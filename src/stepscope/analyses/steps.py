@@ -25,8 +25,8 @@ _RECORD = f"{RECORD_STEPS}; in a trace they are marked by calling the profiler's
 COLUMNS = (
     RANK,
     Column("step", pl.Int64, None, "number of the step"),
-    Column("start", pl.Int64, "ns", "start"),
-    Column("end", pl.Int64, "ns", "end"),
+    Column("start", pl.Int64, "ns", "start", "row"),
+    Column("end", pl.Int64, "ns", "end", "row"),
     Column("duration", pl.Int64, "ns", "end - start"),
     Column("data_wait", pl.Int64, "ns", "waiting for the training loader; null: no loader was seen"),
     Column("forward", pl.Int64, "ns", "from the batch to the start of backward; null: no step has a backward"),

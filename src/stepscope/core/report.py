@@ -138,7 +138,8 @@ class Lines:
     """Curves over one axis, all in `unit`; with `stacked` they are parts of a whole and drawn on top of each other.
 
     `x` names the axis, such as step, in `x_unit` (None: plain numbers). `limits` are levels to compare with, such as
-    the capacity of a memory.
+    the capacity of a memory. `began` is the moment that an axis of time counts from, in ns on the clock of traces;
+    None: not known, or no axis of time.
     """
 
     title: str
@@ -148,6 +149,7 @@ class Lines:
     lines: tuple[Line, ...]
     stacked: bool = False
     limits: tuple[Bar, ...] = ()
+    began: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,20 +10,26 @@ from typing import Literal
 
 import polars as pl
 
-__all__ = ["TABLES", "Column", "DataType", "Unit", "empty", "polars_schema"]
+__all__ = ["TABLES", "Clock", "Column", "DataType", "Unit", "empty", "polars_schema"]
 
 Unit = Literal["ns", "bytes", "ratio", "count", "watts", "GB/s", "FLOP", "FLOP/s"]
+Clock = Literal["trace", "run", "row"]
+"""Which clock a moment is on: that of traces, the time line of a recorded run, or what `clock` of its row says."""
 DataType = pl.DataType | type[pl.DataType]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a core table or of an analysis: its type, its unit (None for names and ids) and its meaning."""
+    """One column of a core table or of an analysis: its type, its unit (None for names and ids) and its meaning.
+
+    A moment says which clock it is on; then its row leads to its place in the timeline.
+    """
 
     name: str
     type: DataType
     unit: Unit | None
     meaning: str
+    clock: Clock | None = None
 
 
 def _ids(*more: Column) -> tuple[Column, ...]:
@@ -47,10 +53,10 @@ _STACK = (
 """Columns of a sampled stack, behind its `file`."""
 
 
-def _span() -> tuple[Column, ...]:
+def _span(clock: Clock) -> tuple[Column, ...]:
     return (
-        Column("start", pl.Int64, "ns", "start time"),
-        Column("end", pl.Int64, "ns", "end time, never before start"),
+        Column("start", pl.Int64, "ns", "start time", clock),
+        Column("end", pl.Int64, "ns", "end time, never before start", clock),
     )
 
 
@@ -61,7 +67,7 @@ _EXTERNAL = Column("external_id", pl.Int64, None, "profiler's own link to an ope
 TABLES: dict[str, tuple[Column, ...]] = {
     "steps": _ids(
         Column("step", pl.Int64, None, "number of the training step, from 0"),
-        *_span(),
+        *_span("row"),
         Column("data_wait", pl.Int64, "ns", "time inside the training loader's next(); null: no loader was observed"),
         Column("forward", pl.Int64, "ns", "batch ready (or end of the previous backward) to start of backward"),
         Column("backward", pl.Int64, "ns", "time inside backward"),
@@ -80,7 +86,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _INDEX,
         Column("name", pl.String, None, "operator, annotation, call or frame"),
         Column("kind", pl.String, None, "operator, annotation, runtime, driver, python, overhead or other"),
-        *_span(),
+        *_span("trace"),
         _CORRELATION,
         _EXTERNAL,
         Column("sequence", pl.Int64, None, "autograd sequence number: joins backward with forward operators"),
@@ -104,7 +110,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             None,
             "kernel, memcpy, memset: work; accelerator: work in another form (MTIA); annotation, sync, other: no work",
         ),
-        *_span(),
+        *_span("trace"),
         _CORRELATION,
         _EXTERNAL,
         Column("bytes", pl.Int64, "bytes", "size of a copy or set"),
@@ -134,7 +140,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "memory": _ids(
         Column("thread", pl.String, None, "thread of the allocation or free"),
         _INDEX,
-        Column("time", pl.Int64, "ns", "time of the event"),
+        Column("time", pl.Int64, "ns", "time of the event", "trace"),
         Column("device_type", pl.Int32, None, "0 CPU, 1 CUDA"),
         Column("device", pl.Int32, None, "index of the device, -1 for the CPU"),
         Column("bytes", pl.Int64, "bytes", "positive: allocated, negative: freed"),
@@ -147,7 +153,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "flows": _ids(
         Column("thread", pl.String, None, "thread or stream of this end of the arrow"),
         _INDEX,
-        Column("time", pl.Int64, "ns", "time of this end of the arrow"),
+        Column("time", pl.Int64, "ns", "time of this end of the arrow", "trace"),
         Column("id", pl.Int64, None, "id that the two ends share"),
         Column("kind", pl.String, None, "fwdbwd, ac2g, …"),
         Column("begins", pl.Boolean, None, "true at the tail of the arrow"),
@@ -155,20 +161,20 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "counters": _ids(
         _INDEX,
         Column("name", pl.String, None, "counter"),
-        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("time", pl.Int64, "ns", "time of the sample", "trace"),
         Column("value", pl.Float64, None, "value, in the counter's own unit"),
     ),
     "instants": _ids(
         _INDEX,
         Column("name", pl.String, None, "marker"),
-        Column("time", pl.Int64, "ns", "time of the marker"),
+        Column("time", pl.Int64, "ns", "time of the marker", "trace"),
     ),
     "threads": _ids(
         Column("thread", pl.String, None, "thread id"),
         Column("name", pl.String, None, "name of the thread"),
     ),
     "stacks": _ids(
-        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("time", pl.Int64, "ns", "time of the sample", "run"),
         Column("step", pl.Int64, None, "step in flight"),
         Column("phase", pl.String, None, "data_wait, forward, backward, optimizer or other"),
         Column("weight", pl.Int64, "ns", "time that the sample stands for"),
@@ -213,7 +219,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("name", pl.String, None, "class or function that did it; null: torch itself"),
         Column("file", pl.String, None, "file of that class or function"),
         Column("line", pl.Int64, None, "its line"),
-        *_span(),
+        *_span("run"),
         Column("cpu", pl.Int64, "ns", "CPU time of the thread; null: not read"),
         Column("core_wait", pl.Int64, "ns", "of a fetch: time that it waited for a core; null: not read"),
         Column("process_cpu", pl.Int64, "ns", "of a collate: CPU time of its process in its fetch; null: not read"),
@@ -242,14 +248,14 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "clock_readings": _ids(
         Column("source", pl.String, None, "who read: start, window N, loader (the process that trains) or worker N"),
-        Column("time", pl.Int64, "ns", "when, on the time line of the run: one clock for all processes of the host"),
+        Column("time", pl.Int64, "ns", "when, on the time line of the run: one for all processes of the host", "run"),
         Column("offset", pl.Int64, "ns", "the wall clock, which is that of traces, less that time line"),
         Column("error", pl.Int64, "ns", "how far off the offset may be, both clocks not being read at once"),
     ),
     "worker_stacks": _ids(
         Column("worker", pl.Int32, None, "number of the DataLoader worker"),
         Column("loader", pl.Int64, None, "number of its DataLoader as in `loaders`; null: it is not in there"),
-        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("time", pl.Int64, "ns", "time of the sample", "run"),
         Column("weight", pl.Int64, "ns", "time that the sample stands for"),
         Column("file", pl.String, None, "file of the innermost frame of the user's own code that makes the batch"),
         *_STACK,
@@ -264,7 +270,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("fused", pl.Boolean, None, "the fused option; null: left to torch"),
     ),
     "system": (
-        Column("time", pl.Int64, "ns", "time of the sample"),
+        Column("time", pl.Int64, "ns", "time of the sample", "run"),
         Column("rank", pl.Int32, None, "rank that was measured; null: the machine or the whole job"),
         Column(
             "what",

@@ -11,14 +11,13 @@ from stepscope.render.format import plain, quantity
 
 __all__ = ["columns_by_use", "frame_csv", "frame_table", "moments"]
 
-_MOMENTS = frozenset(("start", "end", "time", "first_start", "last_end"))  # columns that hold times of day, not lengths
 _UNITS = frozenset(get_args(Unit))
 _OF_MODULES = frozenset(("module", "pass"))  # columns of tables whose `module` is a path of instances
 
 
 def moments(columns: Iterable[Column]) -> list[str]:
     """The columns that hold times of day, not lengths."""
-    return [column.name for column in columns if column.name in _MOMENTS and column.unit == "ns"]
+    return [column.name for column in columns if column.clock is not None]
 
 
 def frame_table(

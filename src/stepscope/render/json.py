@@ -128,7 +128,8 @@ def _block(block: Block) -> dict[str, object]:
             parts = [asdict(part) for part in block.parts]
             return {"kind": "bars", "title": block.title, "unit": block.unit, "parts": parts, "whole": block.whole}
         case Lines():
-            return {"kind": "lines", **asdict(block)}
+            began = None if block.began is None else str(block.began)  # more digits than a number of JavaScript has
+            return {"kind": "lines", **asdict(block), "began": began}
         case Heatmap():
             return {"kind": "heatmap", **asdict(block)}
         case Flame():

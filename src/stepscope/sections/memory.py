@@ -46,11 +46,12 @@ def _curve(run: Run, device: pl.DataFrame) -> list[Block]:
         return []
     known = {name: label for name, label in _LEVELS.items() if curve[name].null_count() < curve.height}
     known = known or {"change": "allocated less freed since the recording began"}
-    since = curve.with_columns(pl.col("time") - pl.col("time").min())
+    began = int(curve["time"].min())  # type: ignore[arg-type]
+    since = curve.with_columns(pl.col("time") - began)
     lines = tuple(Line(label, tuple(since.select("time", name).iter_rows())) for name, label in known.items())
     capacity = curve["capacity"].drop_nulls()
     limits = (Bar("capacity", capacity[0]),) if len(capacity) else ()
-    return [Lines(f"Memory of {_place(device)}", "time", "ns", "bytes", lines, limits=limits)]
+    return [Lines(f"Memory of {_place(device)}", "time", "ns", "bytes", lines, limits=limits, began=began)]
 
 
 def _place(device: pl.DataFrame) -> str:

@@ -4,15 +4,16 @@ Tracks are prepared once for a run; a frame then costs about as much as it has p
 """
 
 from stepscope.timeline.content import Track
-from stepscope.timeline.contents import origin, tracks
+from stepscope.timeline.contents import contents, origin, tracks
 from stepscope.timeline.details import Event, event
 from stepscope.timeline.excerpt import excerpt
-from stepscope.timeline.frame import Frame, frame
+from stepscope.timeline.frame import Frame, frame, inside
+from stepscope.timeline.rows import columns_told, rows_of
 from stepscope.timeline.search import Found, Ref, find
 from stepscope.timeline.sums import Sums, sums
-from stepscope.timeline.windows import ON_TRACE_CLOCK, step_window
+from stepscope.timeline.windows import drawn, place, step_window
 
 __all__ = [
-    "ON_TRACE_CLOCK", "Event", "Found", "Frame", "Ref", "Sums", "Track", "event", "excerpt", "find", "frame", "origin",
-    "step_window", "sums", "tracks",
+    "Event", "Found", "Frame", "Ref", "Sums", "Track", "columns_told", "contents", "drawn", "event", "excerpt", "find",
+    "frame", "inside", "origin", "place", "rows_of", "step_window", "sums", "tracks",
 ]  # fmt: skip

@@ -10,15 +10,17 @@ from stepscope.core.intervals import Spans as Set
 from stepscope.core.schema import Unit
 from stepscope.timeline.lanes import Ints, Lane
 
-__all__ = ["Category", "Content", "Kind", "Series", "Share", "Spans", "Track"]
+__all__ = ["DERIVED", "Category", "Content", "Kind", "Series", "Share", "Spans", "Track"]
 
 Floats = npt.NDArray[np.float64]
-Kind = Literal["steps", "host", "worker", "stream", "counter"]
+Kind = Literal["steps", "path", "stream", "gaps", "counter", "host", "worker"]
 Category = Literal[
     "step", "operator", "annotation", "runtime", "python", "compute", "communication", "memory", "sync", "input",
     "waiting", "other",
 ]  # fmt: skip
 """What spans are coloured by."""
+DERIVED: frozenset[Kind] = frozenset(("path", "gaps"))
+"""Kinds of tracks that analyses give: a search for names, which are those of other tracks, leaves them out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Spans of a track; `names` and `categories` by number of name. `table` is the core table of their rows."""
+    """Spans of a track; `names` and `categories` by number of name. `table` is the table or analysis of their rows."""
 
     track: Track
     lanes: tuple[Lane, ...]

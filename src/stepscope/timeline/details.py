@@ -8,12 +8,11 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._call_sites import user_site
-from stepscope.analyses.steps import COLUMNS as OF_STEPS
-from stepscope.analyses.steps import steps
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES, Column, Unit
 from stepscope.timeline.content import Category, Spans
 from stepscope.timeline.contents import chosen, tracks
+from stepscope.timeline.rows import columns_of, rows_of
 from stepscope.timeline.search import Ref
 
 __all__ = ["Argument", "Event", "Link", "event"]
@@ -67,7 +66,7 @@ def event(run: Run, ref: Ref) -> Event:
         raise KeyError(ref)
     end, code = int(lane.end[index]), int(lane.name[index])
     row = _row(run, content, ref.start, end, code, int(lane.row[index]))
-    columns = OF_STEPS if content.table == "steps" else TABLES[content.table]
+    columns = columns_of(content.table)
     around = tuple(_around(content, ref.track, ref.lane, ref.start, end))
     linked = tuple(_linked(run, content, row)) if row else ()
     name = content.names[code]
@@ -90,7 +89,7 @@ def _row(run: Run, content: Spans, start: int, end: int, code: int, number: int)
         columns = [column.name for column in TABLES[content.table]]
         found = run.where(content.table, test & (pl.col(lane) == key[-1]), *columns)
         return found.row(0, named=True) if found.height else {}
-    table = steps(run) if content.table == "steps" else run.optional(content.table)
+    table = rows_of(run, content.table)
     if run.ranks is not None:  # tables were prepared rank by rank
         table = table.filter(pl.col("rank") == content.track.rank)
     return table.row(number, named=True)

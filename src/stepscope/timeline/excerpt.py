@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from stepscope.core.run import Run
-from stepscope.core.schema import TABLES
 from stepscope.timeline.answers import tracks_answer, values_answer
 from stepscope.timeline.content import Content, Spans
 from stepscope.timeline.contents import chosen, origin, tracks
 from stepscope.timeline.frame import ValueFrame, frame, inside
 from stepscope.timeline.lanes import Ints, Lane
+from stepscope.timeline.rows import TABLES_TOLD, columns_of, columns_told, rows_of
 from stepscope.timeline.windows import step_window, typical
 
 __all__ = ["MOST_SPANS", "excerpt"]
@@ -23,15 +23,6 @@ __all__ = ["MOST_SPANS", "excerpt"]
 MOST_SPANS = 25_000  # up to 200 kB of a packed file, with what the tables hold about each
 MOST_RANKS = 4  # of which events have to be read again where ranks were opened apart
 _COLUMNS = 1000  # of values over time
-_TOLD = {
-    "host": ("kind", "input_dims", "input_types", "sequence", "module_id"),
-    "device": (
-        "kind", "bytes", "bandwidth", "grid", "block", "registers", "shared_memory", "blocks_per_sm", "warps_per_sm",
-        "occupancy", "collective", "group", "group_size", "dtype", "in_elements", "out_elements",
-    ),
-    "loader_spans": ("worker", "loader", "batch", "sample", "stage", "file", "line", "count", "failed"),
-}  # fmt: skip
-"""What is told of a span: what many have in common, for each set of values is written once."""
 
 
 def excerpt(run: Run, most: int = MOST_SPANS) -> dict[str, Any]:
@@ -120,7 +111,7 @@ class _Numbers:
 
 def _lane(
     run: Run, content: Spans, lane: Lane, window: tuple[int, int], origin_: int, names: _Numbers, told: _Numbers
-) -> dict[str, list[int]]:
+) -> dict[str, Any]:
     """The spans of a lane in the window: each start as what it is after the start before."""
     first, last = inside(lane, *window)
     if last <= first:
@@ -131,15 +122,17 @@ def _lane(
         "length": (end - start).tolist(),
         "name": [names.of((content.names[code], content.categories[code])) for code in codes],
     }
-    return found | _more(run, content, lane.row[first:last], told)
+    crossing = {} if lane.nests else {"nests": False}
+    return found | crossing | _more(run, content, lane.row[first:last], told)
 
 
 def _more(run: Run, content: Spans, rows: Ints, told: _Numbers) -> dict[str, list[int]]:
     """What the table holds about spans: the number of the set of values of each, and what it was launched by."""
-    if run.ranks is not None or content.table not in _TOLD:
+    told_columns = columns_told(content.table, joins=False)
+    if run.ranks is not None or not told_columns:
         return {}
-    joins = ["correlation"] if content.table in ("host", "device") else []
-    table = run.optional(content.table, *_TOLD[content.table], *joins)[rows]
+    joins = [name for name in columns_told(content.table) if name not in told_columns]
+    table = rows_of(run, content.table, *told_columns, *joins)[rows]
     sets = [
         told.of(json.dumps({key: value for key, value in row.items() if value is not None}))
         for row in table.drop(joins).iter_rows(named=True)
@@ -154,7 +147,7 @@ def _meanings() -> dict[str, list[str | None]]:
     """Unit and meaning of what is told."""
     return {
         column.name: [column.unit, column.meaning]
-        for table, told in _TOLD.items()
-        for column in TABLES[table]
-        if column.name in told
+        for table in TABLES_TOLD
+        for column in columns_of(table)
+        if column.name in columns_told(table)
     }

@@ -19,7 +19,8 @@ class Lane:
 
     `name` are numbers of names, `row` the rows of the core table that the spans are from. `sums` are the lengths of the
     spans before each, with the sum of all as the last. `longest` sorts as the lengths do, and its remainder of
-    division by the number of spans is the place of the span; it has one element more, which is nobody's.
+    division by the number of spans is the place of the span; it has one element more, which is nobody's. `nests`: each
+    span lies in one of the lane above, if there is any; false for those that begin in another and end after it.
     """
 
     start: Ints
@@ -28,6 +29,7 @@ class Lane:
     row: Ints
     sums: Ints
     longest: Ints
+    nests: bool = True
 
 
 def lanes(start: Ints, end: Ints, name: Codes, row: Ints) -> tuple[Lane, ...]:
@@ -36,17 +38,29 @@ def lanes(start: Ints, end: Ints, name: Codes, row: Ints) -> tuple[Lane, ...]:
     Spans that begin in another and end after it get lanes of their own, below all others.
     """
     depth = nest(np.zeros(len(start), dtype=np.int64), start, end).depth
-    order = np.lexsort((end, start, depth))
+    order = _in_order(depth, start, end)
     sizes = np.bincount(depth) if len(depth) else np.zeros(0, dtype=np.int64)
     found, crossing = [], []
     for rows in np.split(order, np.cumsum(sizes)[:-1]) if len(sizes) else []:
         clashes = _clashes(start[rows], end[rows])
         found.append(rows[~clashes])
         crossing.append(rows[clashes])
+    nested = len(found)
     found += _first_fit(np.concatenate(crossing), start, end) if crossing else []
-    made = tuple(_lane(start[rows], end[rows], name[rows], row[rows]) for rows in found)
+    made = tuple(
+        _lane(start[rows], end[rows], name[rows], row[rows], nests=place < nested) for place, rows in enumerate(found)
+    )
     assert sum(len(lane.start) for lane in made) == len(start)
     return made
+
+
+def _in_order(depth: Ints, start: Ints, end: Ints) -> Ints:
+    """By depth, then start, then end. Traces are nearly in order of time, and small numbers sort in a pass each."""
+    order = np.argsort(start, kind="stable")
+    shallow = depth.astype(np.uint16) if int(depth.max(initial=0)) < 1 << 16 else depth
+    order = order[np.argsort(shallow[order], kind="stable")]
+    same = (np.diff(start[order]) == 0) & (np.diff(depth[order]) == 0)
+    return np.lexsort((end, start, depth)) if (same & (np.diff(end[order]) < 0)).any() else order
 
 
 def _clashes(start: Ints, end: Ints) -> npt.NDArray[np.bool_]:
@@ -68,10 +82,10 @@ def _first_fit(rows: Ints, start: Ints, end: Ints) -> list[Ints]:
     return [np.array(lane, dtype=np.int64) for lane in placed]
 
 
-def _lane(start: Ints, end: Ints, name: Codes, row: Ints) -> Lane:
+def _lane(start: Ints, end: Ints, name: Codes, row: Ints, *, nests: bool) -> Lane:
     length = end - start
     sums = np.concatenate(([0], np.cumsum(length)))
     count = max(len(start), 1)
     scale = max(1, int(length.max(initial=0)) * count // 2**62 + 1)  # so that the product is an int64
     longest = np.concatenate((length // scale * count + np.arange(len(start)), [0]))
-    return Lane(start, end, name, row, sums, longest)
+    return Lane(start, end, name, row, sums, longest, nests)

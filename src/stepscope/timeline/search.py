@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.core.run import Run
-from stepscope.timeline.content import Spans
+from stepscope.timeline.content import DERIVED, Spans
 from stepscope.timeline.contents import chosen
 from stepscope.timeline.lanes import Lane
 
@@ -78,7 +78,7 @@ def _places(run: Run, text: str) -> tuple[list[_Place], dict[str, int]]:
     """All lanes, and how often each name that matches occurs."""
     wanted, counts, places = text.casefold(), dict[str, int](), []
     for content in chosen(run, None):
-        if isinstance(content, Spans):
+        if isinstance(content, Spans) and content.track.kind not in DERIVED:
             matches = np.array([wanted in name.casefold() for name in content.names], dtype=np.bool_)
             for number, lane in enumerate(content.lanes):
                 places.append(_Place(content, number, lane, matches))

@@ -15,7 +15,9 @@ from stepscope.timeline.content import Category, Kind, Spans, Track
 from stepscope.timeline.lanes import Ints
 from stepscope.timeline.naming import Naming, named, spans_of
 
-__all__ = ["TRACE_CLOCK", "device_spans", "host_spans", "loader_spans", "process_name", "step_spans"]
+__all__ = [
+    "TRACE_CLOCK", "device_spans", "host_spans", "loader_spans", "parts", "process_name", "step_spans", "track",
+]  # fmt: skip
 
 TRACE_CLOCK = "kineto"
 """The clock of steps that are a trace's own."""
@@ -47,13 +49,13 @@ def step_spans(run: Run) -> Iterator[Spans]:
         return
     texts = pl.select(pl.format("step {}", found["step"])).to_series()
     naming = named(texts, pl.repeat("", found.height, eager=True), lambda *_: "step")
-    for (rank,), rows in _parts(found, "rank"):
-        track = _track("steps", f"steps:{rank}", rank, None, f"rank {rank}", "steps")
+    for (rank,), rows in parts(found, "rank"):
+        made = track("steps", f"steps:{rank}", rank, None, f"rank {rank}", "steps")
         times = [found[name].to_numpy() for name in ("start", "end")]
         if found["clock"][int(rows[0])] != TRACE_CLOCK:
-            times = _moved(run, track.rank, times, rows)
+            times = _moved(run, made.rank, times, rows)
         if times:
-            yield spans_of(track, "steps", times[0], times[1], naming, rows)
+            yield spans_of(made, "steps", times[0], times[1], naming, rows)
 
 
 def device_spans(run: Run) -> Iterator[Spans]:
@@ -62,11 +64,11 @@ def device_spans(run: Run) -> Iterator[Spans]:
     naming = named(table["name"], table["kind"], _device_category)
     start, end = table["start"].to_numpy(), table["end"].to_numpy()
     names = _stream_names(run)
-    for (rank, device, stream), rows in _parts(table, "rank", "device", "stream"):
+    for (rank, device, stream), rows in parts(table, "rank", "device", "stream"):
         label = names.get((rank, stream), f"stream {stream}")
         name = label if device is None else f"GPU {device} {label}"
-        track = _track("stream", f"stream:{rank}:{device}:{stream}", rank, None, f"rank {rank}", name)
-        yield spans_of(track, "device", start, end, naming, rows)
+        made = track("stream", f"stream:{rank}:{device}:{stream}", rank, None, f"rank {rank}", name)
+        yield spans_of(made, "device", start, end, naming, rows)
 
 
 def host_spans(run: Run) -> Iterator[Spans]:
@@ -78,10 +80,10 @@ def host_spans(run: Run) -> Iterator[Spans]:
         row[:3]: row[3].strip()
         for row in run.optional("threads", "rank", "pid", "thread", "name").drop_nulls("name").iter_rows()
     }
-    for (rank, pid, thread), rows in _parts(table, "rank", "pid", "thread"):
+    for (rank, pid, thread), rows in parts(table, "rank", "pid", "thread"):
         name = names.get((rank, pid, thread)) or f"thread {thread}"
-        track = _track("host", f"host:{rank}:{pid}:{thread}", rank, pid, process_name(rank, pid), name)
-        yield spans_of(track, "host", start, end, naming, rows)
+        made = track("host", f"host:{rank}:{pid}:{thread}", rank, pid, process_name(rank, pid), name)
+        yield spans_of(made, "host", start, end, naming, rows)
 
 
 def loader_spans(run: Run) -> Iterator[Spans]:
@@ -91,12 +93,12 @@ def loader_spans(run: Run) -> Iterator[Spans]:
     datasets = dict(run.optional("loaders", "loader", "dataset").iter_rows())
     table = run.optional("loader_spans").with_columns(thread=_loading_thread())
     naming = _loading_names(table)
-    for key, rows in _parts(table, "rank", "pid", "worker", "loader", "thread"):
+    for key, rows in parts(table, "rank", "pid", "worker", "loader", "thread"):
         rank, pid, worker, loader, thread = key
-        track = _loading_track(rank, pid, worker, loader, thread, datasets.get(loader))
+        made = _loading_track(rank, pid, worker, loader, thread, datasets.get(loader))
         times = _moved(run, rank, [table[name].to_numpy() for name in ("start", "end")], rows)
         if times:
-            yield spans_of(track, "loader_spans", times[0], times[1], naming, rows)
+            yield spans_of(made, "loader_spans", times[0], times[1], naming, rows)
 
 
 def _loading_thread() -> pl.Expr:
@@ -127,7 +129,7 @@ def _loading_track(
     else:
         name, group = thread, f"rank {rank}, DataLoader worker {worker} of {what}, process {pid}"
     kind: Kind = "host" if worker is None else "worker"
-    return _track(kind, f"loader:{rank}:{pid}:{loader}:{thread}".replace(" ", "-"), rank, pid, group, name)
+    return track(kind, f"loader:{rank}:{pid}:{loader}:{thread}".replace(" ", "-"), rank, pid, group, name)
 
 
 def _moved(run: Run, rank: int | None, times: Sequence[Ints], rows: Ints) -> list[Ints]:
@@ -143,7 +145,7 @@ def _moved(run: Run, rank: int | None, times: Sequence[Ints], rows: Ints) -> lis
     return found
 
 
-def _parts(table: pl.DataFrame, *keys: str) -> Iterator[tuple[tuple[Any, ...], Ints]]:
+def parts(table: pl.DataFrame, *keys: str) -> Iterator[tuple[tuple[Any, ...], Ints]]:
     """The rows of each combination of keys, in order of keys."""
     groups = table.select(keys).with_row_index("row").group_by(keys).agg(pl.col("row").cast(pl.Int64))
     groups = groups.sort(keys, nulls_last=True)
@@ -151,7 +153,8 @@ def _parts(table: pl.DataFrame, *keys: str) -> Iterator[tuple[tuple[Any, ...], I
         yield key, groups["row"][place].to_numpy()
 
 
-def _track(kind: Kind, name_: str, rank: int | None, pid: str | None, group: str, name: str) -> Track:
+def track(kind: Kind, name_: str, rank: int | None, pid: str | None, group: str, name: str) -> Track:
+    """A track without spans."""
     return Track(id=name_, kind=kind, rank=rank, pid=pid, group=group, name=name, count=0, first=0, last=0)
 
 

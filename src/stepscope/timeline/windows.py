@@ -1,18 +1,50 @@
-"""Where steps lie in the timeline, and which tables have its times."""
+"""Where steps and moments lie in the timeline."""
 
 import numpy as np
 
 from stepscope.core.run import Run
+from stepscope.core.schema import Clock
+from stepscope.timeline.clock import on_clock
 from stepscope.timeline.content import Content, Spans
 from stepscope.timeline.contents import contents, origin, tracks
 from stepscope.timeline.lanes import Ints
 
-__all__ = ["ON_TRACE_CLOCK", "step_window", "typical"]
+__all__ = ["drawn", "place", "step_window", "typical"]
 
-ON_TRACE_CLOCK = frozenset((
-    "allocations", "collectives", "critical_path", "device", "gpu_counters", "host", "idle_gaps",
-))  # fmt: skip
-"""Tables whose `start` and `end` are on the clock of the trace, which is that of the timeline."""
+AROUND_POINT = 1_000_000  # ns before and after a moment outside of steps: a few operators
+
+
+def drawn(run: Run, clock: Clock) -> bool:
+    """Whether the timeline knows where moments of a clock lie."""
+    return clock == "trace" or on_clock(run, None, np.zeros(1, dtype=np.int64)) is not None
+
+
+def place(run: Run, clock: Clock, start: int, end: int | None, rank: int | None = None) -> tuple[int, int] | None:
+    """Where times of a clock lie, as times since the first moment; of a moment, which has no end, the step around it.
+
+    `rank` None: of no rank. None where the timeline does not know that.
+    """
+    times = np.array([start, start if end is None else end], dtype=np.int64)
+    moved = times if clock == "trace" else on_clock(run, rank, times)
+    if moved is None:
+        return None
+    first = origin(run)
+    window = int(moved[0]) - first, int(moved[1]) - first
+    return window if end is not None else _around(run, window[0], rank)
+
+
+def _around(run: Run, moment: int, rank: int | None) -> tuple[int, int]:
+    """The step in which a moment lies; without one a little time around it."""
+    first = origin(run)
+    for track in tracks(run):
+        if track.kind == "steps" and rank in (None, track.rank):
+            found = next(part for part in contents(run, track.rank) if part.track.id == track.id)
+            assert isinstance(found, Spans)
+            for lane in found.lanes:
+                at = int(np.searchsorted(lane.start, moment + first, side="right")) - 1
+                if at >= 0 and moment + first < lane.end[at]:
+                    return int(lane.start[at]) - first, int(lane.end[at]) - first
+    return moment - AROUND_POINT, moment + AROUND_POINT
 
 
 def step_window(run: Run, numbers: tuple[int, int] | None, rank: int | None = None) -> tuple[int, int] | None:

@@ -18,10 +18,7 @@ def json_answer(request: Request, document: object, *, status: int = 200) -> Res
     """A document as JSON; NaN and infinity become null."""
     try:
         text = _dumps(document)
-    except (
-        ValueError,
-        TypeError,
-    ):  # what JSON has no word for: looked for only then, as that takes longer than writing
+    except (ValueError, TypeError):  # JSON has no word for something; looking for it takes longer than writing
         text = _dumps(finite(document))
     data = text.encode("utf-8", "replace")
     headers = {}

@@ -7,17 +7,24 @@ import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
 import { colour, looks } from "./colours";
 import { drawTable } from "./table";
-import { goToColumn, hasTimeline, stepForm } from "./when";
+import { goToColumn, goToMoment, hasTimeline, stepForm } from "./when";
 
 const FEW = 160; // bars that are wide enough to be seen apart
 
 export function drawLines(host: HTMLElement, block: LinesBlock, app: App): Cleanup {
   const box = element("div", { class: "chart", role: "img", "aria-label": spoken(block) });
+  const since = block.x === "time" && block.began ? { began: block.began, clock: "trace" as const } : null;
   const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
   details.addEventListener("toggle", () => {
-    if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
+    if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "", since);
   });
   host.append(element("figure", {}, element("figcaption", {}, plain(block.title)), box, details));
+  if (since && hasTimeline(app)) {
+    box.classList.add("leads");
+    return drawChart(box, () => option(block), (chart, at) => {
+      if (chart.containPixel("grid", at)) goToMoment(since.began, chart.convertFromPixel("grid", at)[0] ?? 0, app);
+    });
+  }
   if (block.x !== "step" || !hasTimeline(app)) return drawChart(box, () => option(block));
   const xs = (block.lines[0]?.points ?? []).map(([x]) => x);
   details.before(stepForm(xs, [], app));

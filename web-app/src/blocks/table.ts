@@ -4,7 +4,7 @@ import type { App, Cleanup } from "../app";
 import type { TableBlock } from "../document/types";
 import { element } from "../dom/element";
 import { csv, filtered, markdown, shown, sorted } from "../tables/model";
-import { wayOf } from "../tables/moments";
+import { wayOf, type Since } from "../tables/moments";
 import { TablePlace } from "../tables/place";
 import { drawPlain } from "../tables/plain_table";
 import { tableView } from "../tables/view";
@@ -12,12 +12,12 @@ import { tools } from "../tables/tools";
 
 const WHOLE = 200; // rows that a page draws in no time
 
-export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: string): Cleanup | void {
+export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: string, since: Since | null = null): Cleanup | void {
   const more = allRows(block, app);
-  if (block.rows.length > WHOLE) return tableView(host, block, app, key, more);
+  if (block.rows.length > WHOLE) return tableView(host, block, app, key, more, since);
   const place = new TablePlace(app.state, key);
   const box = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": block.title || app.words.analysis });
-  const way = wayOf(block, app);
+  const way = wayOf(block, app, since);
   const rows = () => {
     const sort = place.sort;
     const at = block.columns.findIndex((column) => column.name === sort?.column);

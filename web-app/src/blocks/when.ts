@@ -3,7 +3,7 @@
 import type { App } from "../app";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
-import { showSteps, timeline } from "../timeline";
+import { showSince, showSteps, timeline } from "../timeline";
 
 /** Whether there is a timeline to jump to. */
 export function hasTimeline(app: App): boolean {
@@ -25,6 +25,11 @@ export function goToColumn(xs: readonly number[], at: number, rank: number | nul
   const [first, next] = [xs[Math.max(at, 0)], xs[Math.max(at, 0) + 1]];
   if (first === undefined) return;
   void visit(() => showSteps({ first, last: next === undefined ? first : next - 1, rank }, `${app.words.step} ${first}`, app), app);
+}
+
+/** Go to a moment of a chart over time: `began` is what its axis counts from, on the clock of traces. */
+export function goToMoment(began: string, moment: number, app: App): void {
+  void visit(() => showSince({ began, clock: "trace" }, Math.round(moment), null, null, app), app);
 }
 
 /** Beneath a chart over steps: the way into the timeline without a mouse. */

@@ -78,6 +78,8 @@ export interface LinesBlock {
   stacked: boolean;
   lines: { label: string; points: [number, number | null][] }[];
   limits: { label: string; value: number }[];
+  /** Moment on the clock of traces that an axis of time counts from, in ns. */
+  began?: string | null;
 }
 
 export interface HeatmapBlock {

@@ -9,22 +9,32 @@ import { textOf, type Model } from "./model";
 /** The button of a cell; nothing for most cells. */
 export type Way = (row: readonly Cell[], at: number) => HTMLButtonElement | null;
 
-/** `began`: the moment that times of the table count from, where they are those of the timeline. */
-export function wayOf(model: Model, app: App, began: string | null = null): Way {
+/** What moments of a table count from, and the clock that they are on; of rows with a clock of their own: `row`. */
+export interface Since {
+  began: string;
+  clock: "trace" | "run" | "row";
+}
+
+const OF_TRACE = "kineto"; // the word of a row for the clock of traces
+
+/** `since`: null where the timeline does not know the times of the table. */
+export function wayOf(model: Model, app: App, since: Since | null = null): Way {
   if (!hasTimeline(app)) return () => null;
   const place = (name: string) => model.columns.findIndex((column) => column.name === name || column.name === `${name}, since first`);
-  const [start, end, step, rank] = [place("start"), place("end"), place("step"), place("rank")];
-  const timed = began !== null && start >= 0 && end >= 0;
+  const [start, end, duration, time, step, rank, clock] = ["start", "end", "duration", "time", "step", "rank", "clock"].map(place) as [number, number, number, number, number, number, number];
+  const from = start >= 0 ? start : time;
   const steps = step >= 0 && model.columns[step]?.unit === null;
   return (row, at) => {
-    const [from, to, number] = [row[start], row[end], row[step]];
+    const [began, until, length, number, of] = [row[from], row[end], row[duration], row[step], row[rank]];
     const text = textOf(model, row[at], at);
-    if (timed && at === start && typeof from === "number" && typeof to === "number") {
-      return whenButton(text, text, () => showSince(began, { start: from, end: to }, "", app), app);
+    const ofRank = typeof of === "number" ? of : null;
+    if (since && at === from && typeof began === "number") {
+      const to = typeof until === "number" ? until : typeof length === "number" ? began + length : null;
+      const own = since.clock === "row" ? (row[clock] === OF_TRACE ? "trace" : "run") : since.clock;
+      return whenButton(text, text, () => showSince({ began: since.began, clock: own }, began, from === start ? to : null, ofRank, app), app);
     }
     if (!steps || at !== step || typeof number !== "number") return null;
-    const of = row[rank];
     const name = `${app.words.step} ${number}`;
-    return whenButton(text, name, () => showSteps({ first: number, rank: typeof of === "number" ? of : null }, name, app), app);
+    return whenButton(text, name, () => showSteps({ first: number, rank: ofRank }, name, app), app);
   };
 }

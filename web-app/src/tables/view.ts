@@ -4,11 +4,11 @@ import type { App, Cleanup } from "../app";
 import { element } from "../dom/element";
 import { drawGrid } from "./grid";
 import { csv, filtered, markdown, shown, type Model } from "./model";
-import { wayOf } from "./moments";
+import { wayOf, type Since } from "./moments";
 import { TablePlace } from "./place";
 import { tools } from "./tools";
 
-export function tableView(host: HTMLElement, model: Model, app: App, key: string, more: readonly Node[] = [], began: string | null = null): Cleanup {
+export function tableView(host: HTMLElement, model: Model, app: App, key: string, more: readonly Node[] = [], since: Since | null = null): Cleanup {
   const place = new TablePlace(app.state, key);
   const box = element("div", { class: "grid" });
   const bar = tools(model, app, {
@@ -29,7 +29,7 @@ export function tableView(host: HTMLElement, model: Model, app: App, key: string
   }, more);
   host.append(element("div", { class: "table long" }, bar.bar, box));
   const rows = filtered(model, place.filter);
-  const grid = drawGrid(box, model, rows, place.sort, (sort) => (place.sort = sort), wayOf(model, app, began));
+  const grid = drawGrid(box, model, rows, place.sort, (sort) => (place.sort = sort), wayOf(model, app, since));
   grid.hide(place.hidden);
   bar.count(rows.length);
   return () => grid.destroy();

@@ -7,6 +7,8 @@ export interface Lane {
   start: number[];
   end: number[];
   name: number[];
+  /** False: spans that begin in one of a lane above and end after it. */
+  nests?: boolean;
 }
 
 /** The first place from `low` on whose time is not before `time`, or, with `after`, after it. */

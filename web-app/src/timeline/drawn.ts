@@ -28,6 +28,7 @@ export interface Options {
 }
 
 const OPEN_GROUPS = 12; // of a run with more processes the others are folded at first
+const NARROW = 560; // pixels: with less the names of tracks stand above them
 const REST = 250; // ms after which a window has come to rest
 
 export class Drawn implements Actions {
@@ -67,7 +68,7 @@ export class Drawn implements Actions {
     this.window = kept(options.window ?? this.whole, this.whole);
     const groups = [...new Set(data.tracks.map((track) => track.group))];
     this.folded = new Set(groups.slice(OPEN_GROUPS));
-    this.rows = layout(data.tracks, this.folded);
+    this.rows = this.arranged();
     this.finder = searchBox(source, words, () => this.selected?.ref ?? this.window.start, (found) => this.found(found), (text) => this.mark(text));
     this.root = element("div", { class: "timeline" }, ...around(source, data, options.name ?? "", this.finder.host, words, this), this.map, this.box, element("p", { class: "quiet hints" }, words.help), this.tip.host, this.live, this.told, element("div", { class: "below" }, this.details, this.sums));
     host.append(this.root);
@@ -132,7 +133,7 @@ export class Drawn implements Actions {
 
   click(x: number, y: number): void {
     const row = rowAt(this.rows, y + this.box.scrollTop);
-    if (row?.kind === "group" || (row?.kind === "track" && x < this.scale().left)) return this.fold(row.kind === "group" ? row.name : row.track.id);
+    if (row?.kind === "group" || (row?.kind === "track" && (x < this.scale().left || y + this.box.scrollTop < row.top + row.head))) return this.fold(row.kind === "group" ? row.name : row.track.id);
     const hit = hitAt(this.picture(), x, y + this.box.scrollTop);
     if (!hit) return this.clear();
     if (hit.count > 1) return this.show(kept({ start: hit.start - (hit.end - hit.start), end: hit.end + (hit.end - hit.start) }, this.whole));
@@ -210,7 +211,6 @@ export class Drawn implements Actions {
   private fold(name: string): void {
     if (this.folded.has(name)) this.folded.delete(name);
     else this.folded.add(name);
-    this.rows = layout(this.data.tracks, this.folded);
     this.sized();
   }
 
@@ -253,7 +253,6 @@ export class Drawn implements Actions {
     const track = this.data.tracks.find((one) => one.id === ref.track);
     if (!track) return;
     if (this.folded.delete(track.group) || (ref.lane > 0 && this.folded.delete(track.id))) {
-      this.rows = layout(this.data.tracks, this.folded);
       this.sized();
     }
     const row = this.rows.rows.find((one): one is TrackRow => one.kind === "track" && one.track.id === ref.track);
@@ -274,7 +273,7 @@ export class Drawn implements Actions {
 
   private left(): number {
     const width = this.width();
-    return width < 560 ? 96 : width < 900 ? 170 : 230;
+    return width < NARROW ? 8 : width < 900 ? 170 : 230;
   }
 
   private scale(): Scale {
@@ -320,7 +319,12 @@ export class Drawn implements Actions {
     });
   }
 
+  private arranged(): Layout {
+    return layout(this.data.tracks, this.folded, this.width() < NARROW);
+  }
+
   private sized(): void {
+    this.rows = this.arranged();
     const ratio = window.devicePixelRatio || 1;
     const height = Math.min(this.rows.height + 2, Math.max(260, Math.round(window.innerHeight * 0.62)));
     this.box.style.height = `${height}px`;

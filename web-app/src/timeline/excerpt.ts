@@ -1,7 +1,8 @@
 // The timeline from the excerpt in a file: one window of the run, every span of it.
 
-import { cut, extremes, inside, type Lane } from "./cut";
-import type { Argument, Category, Found, Frame, LaneFrame, Link, NameSum, Ref, Source, SpanEvent, SpanFrame, Sums, Track, Tracks, ValueFrame, Way, Window } from "./types";
+import { cut, extremes, type Lane } from "./cut";
+import { sums } from "./sums";
+import type { Argument, Category, Found, Frame, LaneFrame, Link, Ref, Source, SpanEvent, SpanFrame, Sums, Track, Tracks, ValueFrame, Way, Window } from "./types";
 
 interface Packed {
   after?: number[];
@@ -9,6 +10,8 @@ interface Packed {
   name?: number[];
   told?: number[];
   correlation?: number[];
+  /** Written where false. */
+  nests?: boolean;
 }
 
 export interface Excerpt extends Tracks {
@@ -35,6 +38,8 @@ interface At {
   place: number;
 }
 
+const AROUND_POINT = 1e6; // ns before and after a moment outside of steps
+const DERIVED: ReadonlySet<string> = new Set(["path", "gaps"]); // their names are those of other tracks
 const ORDER = ["kernel", "memcpy", "memset", "runtime", "driver"];
 
 export class FileSource implements Source {
@@ -61,7 +66,7 @@ export class FileSource implements Source {
   find(text: string, from: Ref | number, backwards: boolean): Promise<Found> {
     const wanted = text.toLowerCase();
     const matches = this.data.names.map(([name]) => name.toLowerCase().includes(wanted));
-    const hits: At[] = this.all().filter((at) => matches[this.lane(at).name[at.place]!]);
+    const hits: At[] = this.all().filter((at) => matches[this.lane(at).name[at.place]!] && !DERIVED.has(this.data.tracks[at.track]!.kind));
     const counts = new Map<string, number>();
     for (const at of hits) counts.set(this.nameOf(at), (counts.get(this.nameOf(at)) ?? 0) + 1);
     const names = [...counts].sort((one, other) => other[1] - one[1]).slice(0, 20);
@@ -86,26 +91,7 @@ export class FileSource implements Source {
   }
 
   sums(window: Window, tracks: readonly number[]): Promise<Sums> {
-    const rows = new Map<number, NameSum & { spans: [number, number][] }>();
-    let spans = 0;
-    for (const lane of tracks.flatMap((number) => this.lanes[number] ?? [])) {
-      const [first, last] = inside(lane, window.start, window.end);
-      for (let place = first; place < last; place++) {
-        const start = Math.max(lane.start[place]!, window.start);
-        const end = Math.min(lane.end[place]!, window.end);
-        const code = lane.name[place]!;
-        const [name, category] = this.data.names[code]!;
-        const row = rows.get(code) ?? { name, category, count: 0, sum: 0, longest: 0, union: 0, spans: [] };
-        row.count += 1;
-        row.sum += end - start;
-        row.longest = Math.max(row.longest, end - start);
-        row.spans.push([start, end]);
-        rows.set(code, row);
-        spans += 1;
-      }
-    }
-    const found = [...rows.values()].sort((one, other) => other.sum - one.sum);
-    return Promise.resolve({ spans, names: found.length, rows: found.map(({ spans: own, ...row }) => ({ ...row, union: union(own) })) });
+    return Promise.resolve(sums(tracks.map((number) => ({ kind: this.data.tracks[number]!.kind, lanes: this.lanes[number] ?? [] })), this.data.names, window));
   }
 
   /** The window of steps, where the file holds all of it; without numbers that of a typical step. */
@@ -126,6 +112,19 @@ export class FileSource implements Source {
     if (!found.length) return null;
     const window = { start: Math.min(...found.map((one) => one.start)), end: Math.max(...found.map((one) => one.end)) };
     return !this.held || (window.start >= this.held.start && window.end <= this.held.end) ? window : null;
+  }
+
+  /** Times since a moment of the trace's clock, where the file holds them; without an end the step around it. */
+  moment(began: string, from: number, to: number | null): Window | null {
+    const shift = Number(BigInt(began) - BigInt(this.data.origin));
+    const window = { start: from + shift, end: (to ?? from) + shift };
+    if (this.held && (window.start < this.held.start || window.end > this.held.end)) return null;
+    if (to !== null) return window;
+    for (const lane of this.data.tracks.flatMap((track, number) => (track.kind === "steps" ? (this.lanes[number] ?? []) : []))) {
+      const place = lane.start.findLastIndex((start) => start <= window.start);
+      if (place >= 0 && window.start < lane.end[place]!) return { start: lane.start[place]!, end: lane.end[place]! };
+    }
+    return { start: window.start - AROUND_POINT, end: window.end + AROUND_POINT };
   }
 
   private drawn(number: number, start: number, end: number, width: number): SpanFrame | ValueFrame {
@@ -232,14 +231,5 @@ function unpacked(packed: Packed): Held {
   let at = 0;
   const start = (packed.after ?? []).map((after) => (at += after));
   const end = start.map((time, place) => time + packed.length![place]!);
-  return { start, end, name: packed.name ?? [], told: packed.told ?? [], correlation: packed.correlation ?? [] };
-}
-
-function union(spans: [number, number][]): number {
-  let [total, until] = [0, -Infinity];
-  for (const [start, end] of spans.sort((one, other) => one[0] - other[0])) {
-    total += Math.max(0, end - Math.max(start, until));
-    until = Math.max(until, end);
-  }
-  return total;
+  return { start, end, name: packed.name ?? [], told: packed.told ?? [], correlation: packed.correlation ?? [], nests: packed.nests ?? true };
 }

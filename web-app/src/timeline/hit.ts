@@ -7,12 +7,12 @@ import { isSpans, type Frame, type LaneFrame, type Ref, type Window } from "./ty
 /** What is drawn at a point, of the newest frame that covers it. */
 export function hitAt(picture: Picture, x: number, y: number): Hit | null {
   const row = picture.layout.rows.find((one): one is TrackRow => one.kind === "track" && y >= one.top && y < one.top + one.height);
-  if (!row || x < picture.scale.left) return null;
+  if (!row || x < picture.scale.left || y < row.top + row.head) return null;
   const time = picture.scale.time(x);
   const frame = picture.frames.findLast((one) => time >= one.start && time <= one.end && one.tracks.some((track) => track.id === row.track.id));
   const found = frame?.tracks.find((one) => one.id === row.track.id);
   if (!frame || !found || !isSpans(found)) return null;
-  const number = row.folded ? 0 : Math.floor((y - row.top - 3) / LANE);
+  const number = row.folded ? 0 : Math.floor((y - row.top - row.head - 3) / LANE);
   const lane = found.lanes.find((one) => one.lane === number);
   return lane ? hitIn(lane, frame, row, time, picture.scale.perPixel) : null;
 }

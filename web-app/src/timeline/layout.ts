@@ -8,6 +8,7 @@ const GAP = 5;
 const VALUES = 40;
 const LEAST = 34; // two lines of text at the left
 const FOLDED = 24;
+const NAME = 17; // a line of text above the lanes, on a narrow screen
 
 export interface GroupRow {
   kind: "group";
@@ -27,6 +28,8 @@ export interface TrackRow {
   height: number;
   /** Only its first lane is drawn. */
   folded: boolean;
+  /** Pixels above its lanes in which its name stands; 0: it stands at the left. */
+  head: number;
 }
 
 export type Row = GroupRow | TrackRow;
@@ -36,8 +39,8 @@ export interface Layout {
   height: number;
 }
 
-/** `folded` are names of groups and ids of tracks. */
-export function layout(tracks: readonly Track[], folded: ReadonlySet<string>): Layout {
+/** `folded` are names of groups and ids of tracks; `above`: names of tracks stand above them. */
+export function layout(tracks: readonly Track[], folded: ReadonlySet<string>, above: boolean): Layout {
   const groups = new Map<string, { track: Track; number: number }[]>();
   tracks.forEach((track, number) => groups.set(track.group, [...(groups.get(track.group) ?? []), { track, number }]));
   const rows: Row[] = [];
@@ -48,8 +51,9 @@ export function layout(tracks: readonly Track[], folded: ReadonlySet<string>): L
     top += HEAD;
     for (const { track, number } of closed ? [] : members) {
       const small = folded.has(track.id);
-      const height = small ? FOLDED : track.lanes ? Math.max(LEAST, track.lanes * LANE + GAP) : VALUES;
-      rows.push({ kind: "track", track, number, top, height, folded: small });
+      const head = above ? NAME : 0;
+      const height = head + (small ? FOLDED : track.lanes ? Math.max(above ? 0 : LEAST, track.lanes * LANE + GAP) : VALUES);
+      rows.push({ kind: "track", track, number, top, height, folded: small, head });
       top += height;
     }
   }
@@ -61,5 +65,5 @@ export function rowAt(found: Layout, y: number): Row | undefined {
 }
 
 export function laneTop(row: TrackRow, lane: number): number {
-  return row.top + 3 + lane * LANE;
+  return row.top + row.head + 3 + lane * LANE;
 }

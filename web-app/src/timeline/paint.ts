@@ -182,7 +182,7 @@ function merged(context: CanvasRenderingContext2D, picture: Picture, row: TrackR
 function values(context: CanvasRenderingContext2D, picture: Picture, row: TrackRow, frame: Frame, found: ValueFrame): void {
   const { scale, theme } = picture;
   const most = highest(row, found);
-  const [bottom, size] = [row.top + row.height - 4, row.height - 8];
+  const [bottom, size] = [row.top + row.height - 4, row.height - row.head - 8];
   const perPixel = (frame.end - frame.start) / frame.width;
   const y = (value: number) => bottom - (Math.max(0, value) / most) * size;
   const colour = fillOf(row.track.unit === "bytes" ? "memory" : "compute", "", theme.dark).fill;
@@ -252,7 +252,29 @@ function group(context: CanvasRenderingContext2D, { theme }: Picture, row: Group
   context.fillText(fitted(context, text, width - 12), 6, row.top + row.height / 2);
 }
 
-function label(context: CanvasRenderingContext2D, { theme, scale, words, frames }: Picture, row: TrackRow): void {
+/** On a narrow screen: the name across it, and what is drawn of the track where that fits behind it. */
+function labelAbove(context: CanvasRenderingContext2D, { theme, scale, words, frames }: Picture, row: TrackRow): void {
+  const wide = scale.left + scale.width;
+  context.fillStyle = theme.page;
+  context.fillRect(0, row.top, wide, row.head);
+  context.fillStyle = theme.line;
+  context.fillRect(0, row.top + row.height - 1, wide, 1);
+  const middle = row.top + row.head / 2 + 1;
+  const folds = row.track.lanes > 1 ? (row.folded ? "▸ " : "▾ ") : "";
+  context.font = `12px ${theme.text}`;
+  context.fillStyle = theme.ink;
+  const name = fitted(context, folds + row.track.name, wide - 16);
+  context.fillText(name, 8, middle);
+  const from = 8 + context.measureText(name).width + 10;
+  const found = frames.at(-1)?.tracks.find((one) => one.id === row.track.id);
+  context.font = `10.5px ${theme.text}`;
+  context.fillStyle = theme.quiet;
+  if (found && wide - from > 60) context.fillText(fitted(context, summary(row, found, words), wide - from - 8), from, middle);
+}
+
+function label(context: CanvasRenderingContext2D, picture: Picture, row: TrackRow): void {
+  if (row.head) return labelAbove(context, picture, row);
+  const { theme, scale, words, frames } = picture;
   context.fillStyle = theme.page;
   context.fillRect(0, row.top, scale.left, row.height);
   context.fillStyle = theme.line;

@@ -69,9 +69,17 @@ const SHADES = [1, 0.92, 1.08, 1.16] as const; // near each other: a category st
 
 function shaded(hex: string, by: number): Fill {
   const parts = [1, 3, 5].map((at) => Math.min(255, Math.round(parseInt(hex.slice(at, at + 2), 16) * by)));
-  const [red, green, blue] = parts.map((part) => (part / 255) ** 2.2) as [number, number, number];
-  const light = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  return { fill: `rgb(${parts.join(" ")})`, text: light > 0.18 ? "#101418" : "#ffffff" };
+  const light = luminance(parts as [number, number, number]);
+  return { fill: `rgb(${parts.join(" ")})`, text: (light + 0.05) ** 2 > (1 + 0.05) * (DARKEST + 0.05) ? INK : "#ffffff" };
+}
+
+const INK = "#0b0e11";
+const DARKEST = luminance([11, 14, 17]);
+
+/** Relative luminance as WCAG defines it. */
+function luminance(parts: readonly [number, number, number]): number {
+  const [red, green, blue] = parts.map((part) => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4)) as [number, number, number];
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
 function hash(text: string): number {

@@ -6,7 +6,8 @@ import type { Cell, Unit } from "../document/types";
 import { ABSENT, cell, quantity } from "../format/format";
 import { categoryFill } from "./palette";
 import { moment } from "./scale";
-import type { Argument, Category, Link, SpanEvent, Sums, Window } from "./types";
+import { GROUPS } from "./sums";
+import type { Argument, Category, Link, NameSum, SpanEvent, Sums, Window } from "./types";
 import type { TimelineWords } from "./words";
 
 const ROWS = 100;
@@ -45,24 +46,29 @@ export function showDetails(host: HTMLElement, event: SpanEvent, words: Timeline
 
 export function showSums(host: HTMLElement, sums: Sums, window: Window, measured: boolean, words: TimelineWords, dark: boolean): void {
   const length = window.end - window.start;
-  const heads: [string, string][] = [[words.name, ""], [words.count, ""], [words.sum, words.sumHint], [words.union, words.unionHint], [words.longest, words.longestHint]];
-  const rows = sums.rows.slice(0, ROWS).map((row) =>
+  const heads: [string, string][] = [[words.name, ""], [words.count, ""], [words.own, words.ownHint], [words.sum, words.sumHint], [words.union, words.unionHint], [words.longest, words.longestHint]];
+  const line = (row: NameSum) =>
     element(
       "tr", {},
       element("td", { title: row.name }, swatch(row.category, dark), row.name),
       element("td", {}, row.count.toLocaleString("en")),
+      element("td", {}, quantity(row.own, "ns")),
       element("td", {}, quantity(row.sum, "ns")),
       element("td", row.union === null ? { title: words.tooMany } : {}, row.union === null ? ABSENT : `${quantity(row.union, "ns")} (${quantity(row.union / length, "ratio")})`),
       element("td", {}, quantity(row.longest, "ns")),
-    ),
-  );
+    );
+  const bodies = GROUPS.flatMap((group) => {
+    const rows = sums.rows.filter((row) => row.group === group);
+    const head = element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: heads.length }, words.groups[group]));
+    return rows.length ? [element("tbody", { "data-group": group }, head, ...rows.slice(0, ROWS).map(line))] : [];
+  });
   const title = `${measured ? words.selection : words.window}: ${quantity(length, "ns")}, ${sums.spans.toLocaleString("en")} ${words.spans}`;
   const more = sums.names > ROWS ? element("p", { class: "quiet" }, `${sums.names.toLocaleString("en")} ${words.rowsOf}`) : null;
   fill(
     host,
     element("h3", {}, title),
-    rows.length
-      ? element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map(([head, hint]) => element("th", { scope: "col", title: hint || undefined }, head)))), element("tbody", {}, ...rows)))
+    bodies.length
+      ? element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, element("table", {}, element("thead", {}, element("tr", {}, ...heads.map(([head, hint]) => element("th", { scope: "col", title: hint || undefined }, head)))), ...bodies))
       : element("p", { class: "quiet" }, words.nothing),
     more,
     sums.rows.some((row) => row.union === null) ? element("p", { class: "quiet" }, `${words.union}: ${words.tooMany}`) : null,

@@ -21,15 +21,19 @@ export async function showSteps(steps: Steps, name: string, app: App): Promise<b
   return window !== null;
 }
 
-/** Show a window of the trace's clock: times since a moment that is too large for a number. */
-export async function showSince(began: string, window: Window, name: string, app: App): Promise<boolean> {
-  const shift = await app.fetchJson<number>(`api/timeline/since?moment=${began}`);
-  showWindow(window.start + shift, window.end + shift, name);
-  return true;
+/** Show times since a moment of a clock, which is too large for a number; without an end what is around a moment. */
+export async function showSince(since: { began: string; clock: string }, from: number, to: number | null, rank: number | null, app: App): Promise<boolean> {
+  const words = { ...since, from, to: to ?? undefined, rank: rank ?? undefined };
+  const window = app.served ? await app.fetchJson<Window | null>(`api/timeline/moment?${written(words)}`) : ((await held())?.moment(since.began, from, to) ?? null);
+  if (window) showWindow(window.start, window.end, "");
+  return window !== null;
 }
 
 function asked({ first, last, rank }: Steps): string {
-  const words = { first, last: last ?? first, rank: rank ?? undefined };
+  return written({ first, last: last ?? first, rank: rank ?? undefined });
+}
+
+function written(words: Record<string, string | number | undefined>): string {
   return new URLSearchParams(Object.entries(words).flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]]))).toString();
 }
 

@@ -2,7 +2,7 @@
 
 import type { Found, Frame, Ref, Source, SpanEvent, Sums, Tracks, Way, Window } from "./types";
 
-type FetchJson = <T>(path: string) => Promise<T>;
+export type FetchJson = <T>(path: string) => Promise<T>;
 
 export function serverSource(fetchJson: FetchJson, path: string): Source {
   const ask = <T>(name: string, words: Record<string, string | number> = {}): Promise<T> => {

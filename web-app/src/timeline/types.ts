@@ -6,7 +6,7 @@ export type Category =
 
 export interface Track {
   id: string;
-  kind: "steps" | "host" | "worker" | "stream" | "counter";
+  kind: "steps" | "path" | "stream" | "gaps" | "counter" | "host" | "worker";
   rank: number | null;
   pid: string | null;
   /** The process that it is drawn below. */
@@ -105,10 +105,15 @@ export interface SpanEvent {
   links: Link[];
 }
 
+export type SumGroup = "work" | "around" | "idle" | "path";
+
 export interface NameSum {
+  group: SumGroup;
   name: string;
   category: Category;
   count: number;
+  /** Time without what lies inside, on the same thread. */
+  own: number;
   sum: number;
   longest: number;
   /** Time that any of them takes; null: too many spans to compute it. */

@@ -3,6 +3,7 @@
 import type { App, Cleanup, View } from "../app";
 import { element } from "../dom/element";
 import { excerptIn, FileSource } from "./excerpt";
+import { perfettoBox } from "./perfetto";
 import { parsed } from "./scale";
 import { serverSource } from "./server";
 import { mountTimeline, type Timeline } from "./timeline";
@@ -22,6 +23,7 @@ export const timeline: View = {
     host.append(element("h2", {}, timelineWords().title));
     void sourceOf(app).then((source) => {
       if (!gone) drawn = mountTimeline(host, source, { window: asked(app), name: app.state.get("shown"), onWindow: (window) => keep(app, window) });
+      if (!gone) host.append(app.served ? perfettoBox((path) => app.fetchJson(path), () => asked(app) ?? null) : exportLine(source.path));
     });
     return () => {
       gone = true;
@@ -38,6 +40,10 @@ export function showWindow(from: number, to: number, name = ""): void {
     else all.delete(key);
   }
   location.hash = all.toString();
+}
+
+function exportLine(path: string): HTMLElement {
+  return element("p", { class: "quiet" }, `${timelineWords().exported} `, element("code", {}, `stepscope export ${path}`));
 }
 
 async function sourceOf(app: App): Promise<Source> {

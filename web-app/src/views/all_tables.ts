@@ -4,6 +4,7 @@ import type { App, Cleanup, View } from "../app";
 import type { Cell, Column } from "../document/types";
 import { element, fill } from "../dom/element";
 import { plain, quantity } from "../format/format";
+import type { Since } from "../tables/moments";
 import { tableView } from "../tables/view";
 import { sentence } from "../blocks/words";
 
@@ -22,6 +23,7 @@ interface Loaded {
   height: number;
   /** The moment that its times count from, where they are those of the timeline. */
   began: string | null;
+  clock: Since["clock"] | null;
   missing: { what: string; how: string } | null;
 }
 
@@ -82,7 +84,7 @@ function drawOne(host: HTMLElement, name: string, app: App): Cleanup {
       if (loaded.height > loaded.rows.length) {
         box.append(element("p", {}, `${words.firstRows}: ${quantity(loaded.rows.length, "count")} ${words.of} ${quantity(loaded.height, "count")}. `, sentence(`\`stepscope show ${name} PATH\``)));
       }
-      clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`, [], loaded.began);
+      clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`, [], loaded.began !== null && loaded.clock ? { began: loaded.began, clock: loaded.clock } : null);
     },
     (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),
   );

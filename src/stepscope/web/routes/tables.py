@@ -12,7 +12,7 @@ from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES, Column
 from stepscope.render.frames import moments
-from stepscope.timeline import ON_TRACE_CLOCK
+from stepscope.timeline import drawn
 from stepscope.web import Opened, Routes
 from stepscope.web.answers import json_answer
 
@@ -55,13 +55,17 @@ def table_document(run: Run, name: str) -> dict[str, object] | None:
         "height": 0,
         "missing": None,
         "began": None,
+        "clock": None,
     }
     try:
         frame = compute(run)
     except MissingData as lack:
         return {**head, "missing": {"what": lack.what, "how": lack.how}}
     filled, began = _filled(columns, frame)
-    return {**head, **filled, "began": str(began) if began is not None and name in ON_TRACE_CLOCK else None}
+    clock = next((column.clock for column in columns if column.clock is not None), None)
+    if began is None or clock is None or not drawn(run, clock):
+        return {**head, **filled}
+    return {**head, **filled, "began": str(began), "clock": clock}
 
 
 def _recorded(run: Run, *, table: str) -> pl.DataFrame:

@@ -2,14 +2,15 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from stepscope.core.run import Run
-from stepscope.timeline import Ref, event, find, frame, origin, step_window, sums, tracks
+from stepscope.core.schema import Clock
+from stepscope.timeline import Ref, event, find, frame, origin, place, step_window, sums, tracks
 from stepscope.timeline.answers import event_answer, found_answer, frame_answer, sums_answer, tracks_answer
 from stepscope.timeline.moves import moved
 from stepscope.web import Opened, Routes
@@ -46,7 +47,7 @@ def make(opened: Opened) -> list[BaseRoute]:
         "event": _event,
         "sums": _sums,
         "step": _step,
-        "since": _since,
+        "moment": _moment,
     }
     return [Route(f"/api/timeline/{name}", answering(answer)) for name, answer in answers.items()]
 
@@ -81,9 +82,15 @@ def _step(run: Run, words: Words) -> dict[str, int] | None:
     return window and {"start": window[0], "end": window[1]}
 
 
-def _since(run: Run, words: Words) -> int:
-    """How long after the first moment a moment of the trace's clock is."""
-    return int(words["moment"]) - origin(run)
+def _moment(run: Run, words: Words) -> dict[str, int] | None:
+    """The window of times that count from the moment `began` of a clock; without `to` what is around a moment."""
+    began, clock = int(words["began"]), words["clock"]
+    if clock not in get_args(Clock):
+        raise ValueError(f"there is no clock {clock}")
+    end = began + int(words["to"]) if "to" in words else None
+    rank = int(words["rank"]) if "rank" in words else None
+    window = place(run, cast("Clock", clock), began + int(words["from"]), end, rank)
+    return window and {"start": window[0], "end": window[1]}
 
 
 def _window(run: Run, words: Words) -> tuple[int, int]:
