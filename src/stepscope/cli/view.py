@@ -48,7 +48,8 @@ def COMMAND(paths: tuple[str, ...], no_browser: bool, host: str, port: int, **wo
 def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
     """What the paths name; a run directory whose job has not ended is opened again while it grows."""
     from stepscope.cli._assemble import assemble
-    from stepscope.render.json import report_document
+    from stepscope.cli._remembered import Later, keep_report, kept_report, place_of
+    from stepscope.render.json import dumps, report_document
     from stepscope.web import Opened
     from stepscope.web.following import Following, state_of
 
@@ -56,7 +57,12 @@ def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
         run = open_for(assemble, paths, options)
         return run, report_document(assemble(run))
 
+    place = None if options.no_cache else place_of(paths)
+    kept = kept_report(place)
+    if kept is not None:
+        return Opened(run=Later(lambda: open_for(assemble, paths, options)), document=lambda: kept)
     run, document = read()
+    keep_report(place, dumps(document))
     folder = Path(paths[0])
     if len(paths) > 1 or not (folder / "run.json").is_file() or state_of(folder) != "running":
         return Opened(run=lambda: run, document=lambda: document)
