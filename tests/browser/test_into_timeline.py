@@ -97,7 +97,7 @@ def test_a_square_of_ranks_and_steps_leads_to_the_step_of_the_rank(page: Page) -
 def test_a_row_leads_to_its_step(page: Page, run: Run) -> None:
     visit(page, "tables")
     go(page, view="tables", table="steps")
-    pressed(page.get_by_role("button", name="step 2: in the timeline"))
+    pressed(page.get_by_role("button", name="step 2: in the timeline").first)
     assert arrived(page) == (100, 150)
 
 
@@ -135,7 +135,7 @@ def led(page: Page, number: int) -> bool:
 
 def test_a_start_of_the_recorder_leads_to_its_place_on_the_clock_of_the_trace(browser: Browser) -> None:
     synth = Synth().host("aten::mm", "operator", 1000, 1100)
-    synth.add("loaders", loader=0, train=True, dataset="data.Pictures").span("fetch", 0, 1, 0, 20, 45)
+    synth.add("loaders", loader=0, train=True, dataset="data.Pictures").span("fetch", 0, 1, 20, 45)
     run = synth.add("clock_readings", source="start", time=0, offset=1000 * MS, error=10).run()
     with served(of(run)) as address:
         page = browser.new_page()

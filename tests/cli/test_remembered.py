@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from stepscope.cli import _remembered
-from stepscope.cli._remembered import Later, keep_report, kept_report, place_of
+from stepscope.cli._remembered import Later, forget_reports, keep_report, kept_report, place_of
 from stepscope.store.cache import VARIABLE
 
 
@@ -17,6 +17,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(_remembered, "SMALLEST", 3)
     path = tmp_path / "trace.json"
     path.write_text("{} {}")
+    monkeypatch.setattr(_remembered, "_FRESH", -1e9)
     return path
 
 
@@ -48,6 +49,18 @@ def test_of_folders_and_of_small_traces_nothing_is_kept(trace: Path, monkeypatch
     assert place_of([str(trace), str(trace.parent / "gone.json")]) is None
     monkeypatch.setattr(_remembered, "SMALLEST", 100)
     assert place_of([str(trace)]) is None
+
+
+def test_a_trace_that_was_written_just_now_is_read_each_time(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_remembered, "_FRESH", 1e9)
+    assert place_of([str(trace)]) is None
+
+
+def test_clearing_the_cache_forgets_reports(trace: Path) -> None:
+    place = place_of([str(trace)])
+    keep_report(place, "{}")
+    forget_reports()
+    assert kept_report(place) is None
 
 
 def test_a_damaged_file_and_a_folder_that_cannot_be_written_are_as_if_there_was_none(trace: Path) -> None:

@@ -51,3 +51,9 @@ def test_only_the_tracks_that_are_named_count() -> None:
 
 def test_an_empty_window_has_no_rows() -> None:
     assert sums(Synth().kernel(0, 1).run(), (5 * MS, 6 * MS)).rows == ()
+
+
+def test_marks_of_the_profiler_lead_nothing() -> None:
+    rows = sums(Synth().host("PyTorch Profiler (0)", "other", 0, 100).host("mm", "operator", 1, 2, thread="2").run(),
+                (0, 100 * MS)).rows  # fmt: skip
+    assert [row.name for row in rows if row.group == "work"] == ["mm"]

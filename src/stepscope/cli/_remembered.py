@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,10 +19,11 @@ from typing import Generic, TypeVar
 import stepscope
 from stepscope.store.cache import SMALLEST, user_cache
 
-__all__ = ["Later", "keep_report", "kept_report", "place_of"]
+__all__ = ["Later", "forget_reports", "keep_report", "kept_report", "place_of"]
 
 MOST_REPORTS = 50  # that are kept: some ten megabytes
 _PACKAGE = Path(stepscope.__file__).parent
+_FRESH = 2.0  # seconds in which a file system with a coarse clock could hide another change
 _ENVIRONMENT = "STEPSCOPE_"
 T = TypeVar("T")
 
@@ -48,6 +50,8 @@ def place_of(paths: Sequence[str]) -> Path | None:
     except OSError:
         return None
     if cache is None or len(files) < len(paths) or sum(file.st_size for file in files) < SMALLEST:
+        return None
+    if any(time.time() - file.st_mtime < _FRESH for file in files):
         return None
     known = [[path, os.path.abspath(path)] for path in paths], [_mark(file) for file in files], _makers()
     name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
@@ -83,8 +87,15 @@ def keep_report(place: Path | None, text: str) -> None:
             unfinished.unlink()
 
 
+def forget_reports() -> None:
+    """Remove all that are kept."""
+    cache = user_cache()
+    for path in cache.folder.glob("reports/*") if cache is not None else ():
+        path.unlink(missing_ok=True)
+
+
 def _mark(file: os.stat_result) -> list[int]:
-    return [file.st_size, file.st_mtime_ns, file.st_ino]
+    return [file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino]
 
 
 def _makers() -> list[object]:

@@ -44,6 +44,7 @@ def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
     tenth of the free disk. STEPSCOPE_CACHE_DIR names another folder for it; --no-cache of the other commands does
     without.
     """
+    from stepscope.cli._remembered import forget_reports
     from stepscope.store.cache import VARIABLE, user_cache
     from stepscope.store.kept import forget, forget_all, kept
 
@@ -58,6 +59,8 @@ def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
         forget(cache, entries)
     elif clear:
         forget_all(cache)
+    if clear:
+        forget_reports()
     (_write_json if form == "json" else _print)(cache, entries, cleared=clear)
 
 

@@ -18,12 +18,12 @@ from stepscope.timeline.lanes import Ints, Lane
 __all__ = ["Group", "NameSum", "Sums", "sums"]
 
 Group = Literal["work", "around", "idle", "path"]
-"""Kernels, operators and calls; what stands around them: steps, annotations, Python frames; idle times of devices; the
-critical path. Each by itself, as they are the same time."""
+"""Kernels, operators and calls; what stands around them: steps, annotations, Python frames, marks of the profiler; idle
+times of devices; the critical path. Each by itself, as they are the same time."""
 
 MOST_ROWS = 200  # of a group, by their own time; how many names there are is told
 MOST_UNIONS = 500_000  # spans of which unions are made: half a second; of more only the sums are told
-_AROUND: frozenset[Category] = frozenset(("step", "annotation", "python"))
+_AROUND: frozenset[Category] = frozenset(("step", "annotation", "python", "other"))
 Key = tuple[Group, str, Category]
 
 

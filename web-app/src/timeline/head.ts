@@ -7,6 +7,7 @@ import { quantity } from "../format/format";
 
 export const MAP = 30;
 export const AXIS = 24;
+const ROOM = 80; // pixels that the length of the window takes left of the axis
 
 export interface Head {
   scale: Scale;
@@ -63,7 +64,7 @@ function axis(context: CanvasRenderingContext2D, { scale, theme, measured }: Hea
   context.fillRect(0, MAP + AXIS - 1, width, 1);
   context.font = `11px ${theme.text}`;
   context.fillStyle = theme.quiet;
-  context.fillText(`↔ ${quantity(scale.window.end - scale.window.start, "ns")}`, 8, MAP + AXIS / 2);
+  if (scale.left >= ROOM) context.fillText(`↔ ${quantity(scale.window.end - scale.window.start, "ns")}`, 8, MAP + AXIS / 2);
   context.save();
   context.beginPath();
   context.rect(scale.left, MAP, scale.width, AXIS);

@@ -20,6 +20,7 @@ interface Inside {
 
 const PATIENCE = 300_000; // ms: a slow machine compiles the trace processor for half a minute, and a large trace takes its time
 const EVERY = 250;
+const OPEN = JSON.stringify([{ id: "dev.perfetto.ExpandTracksByRegex", args: ["^rank "] }]);
 const DROPPED = "select value from stats where name = 'slice_drop_overlapping_complete_event'";
 
 /** Buttons for the window that is shown and for all of the run, and the place below them where Perfetto appears. */
@@ -41,11 +42,14 @@ async function opened(place: HTMLElement, fetchJson: FetchJson, window: Window |
     if (state.version === null) return fill(status, `${words.perfettoMissing} `, element("code", {}, state.how));
     if (state.spans > state.most) return fill(status, words.perfettoTooMany(state.spans, state.most));
     const trace = new URL(`api/perfetto/trace?${asked}`, location.href.split("#")[0]).href;
-    const frame = element("iframe", { title: "Perfetto", src: `perfetto/index.html#!/?url=${encodeURIComponent(trace)}&hideSidebar=true` });
+    const frame = element("iframe", { title: "Perfetto", src: `perfetto/index.html#!/?url=${encodeURIComponent(trace)}&hideSidebar=true&startupCommands=${encodeURIComponent(OPEN)}` });
     const close = element("button", { type: "button", class: "small", onclick: () => fill(place) }, words.perfettoClose);
     fill(place, element("div", { class: "controls" }, status, close), frame);
     const dropped = await read(frame);
-    if (dropped !== null) fill(status, words.perfettoDropped(dropped, state.spans));
+    if (dropped === null) return;
+    fill(status, words.perfettoDropped(dropped, state.spans));
+    const [timeStart, timeEnd] = window ? [window.start / 1e9, window.end / 1e9] : [];
+    if (window) frame.contentWindow?.postMessage({ perfetto: { timeStart, timeEnd, viewPercentage: 1 } }, location.origin);
   } catch (error) {
     fill(status, `${words.failed}: ${String(error)}`);
   }

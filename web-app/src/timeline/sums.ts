@@ -4,7 +4,7 @@ import { inside, type Lane } from "./cut";
 import type { Category, NameSum, SumGroup, Sums, Track, Window } from "./types";
 
 export const GROUPS: readonly SumGroup[] = ["work", "around", "idle", "path"];
-const AROUND: ReadonlySet<Category> = new Set<Category>(["step", "annotation", "python"]);
+const AROUND: ReadonlySet<Category> = new Set<Category>(["step", "annotation", "python", "other"]);
 
 interface Summed extends NameSum {
   spans: [number, number][];
