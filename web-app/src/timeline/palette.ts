@@ -70,11 +70,10 @@ const SHADES = [1, 0.92, 1.08, 1.16] as const; // near each other: a category st
 function shaded(hex: string, by: number): Fill {
   const parts = [1, 3, 5].map((at) => Math.min(255, Math.round(parseInt(hex.slice(at, at + 2), 16) * by)));
   const light = luminance(parts as [number, number, number]);
-  return { fill: `rgb(${parts.join(" ")})`, text: (light + 0.05) ** 2 > (1 + 0.05) * (DARKEST + 0.05) ? INK : "#ffffff" };
+  return { fill: `rgb(${parts.join(" ")})`, text: light > EVEN ? "#000000" : "#ffffff" };
 }
 
-const INK = "#0b0e11";
-const DARKEST = luminance([11, 14, 17]);
+const EVEN = Math.sqrt(1.05 * 0.05) - 0.05; // where black and white stand out alike, at 4.58 : 1; elsewhere one of them does more
 
 /** Relative luminance as WCAG defines it. */
 function luminance(parts: readonly [number, number, number]): number {
