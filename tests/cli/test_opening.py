@@ -118,12 +118,13 @@ def test_the_line_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     ]
 
 
-def test_who_asks_for_a_table_is_told_to_ask_for_it_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("show", "operators"), ("view",)])
+def test_who_opens_is_told_to_open_again_with_the_same_command(tmp_path: Path, words: tuple[str, ...]) -> None:
     write(tmp_path, 2)
     (tmp_path / "more.json").write_bytes((tmp_path / "part_1.json").read_bytes())
-    asked = stepscope("show", "operators", tmp_path)
+    asked = stepscope(*words, tmp_path)
     assert asked.returncode == 2
-    assert f"`stepscope show operators {tmp_path / 'more.json'}`" in asked.stderr
+    assert f"`stepscope {' '.join(words)} {tmp_path / 'more.json'}`" in asked.stderr
     assert "stepscope report" not in asked.stderr
 
 

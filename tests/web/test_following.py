@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.core.errors import BadInput
+from stepscope.core.errors import BadInput, MissingData
 from stepscope.core.run import Run
 from stepscope.web import Opened, following
 from stepscope.web.following import Following, state_of
@@ -67,6 +67,47 @@ def test_newer_reports_are_served_until_the_job_ends(folder: Path, monkeypatch: 
         assert told[-1]["state"] == "ended"
         assert json.loads(answer(f"{address}api/state")[2]) == told[-1]
         assert json.loads(answer(f"{address}api/report")[2])["number"] == 5  # once more after the end
+
+
+def test_the_end_is_read_again_where_that_failed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_LEAST", 0.001)
+    (folder / "end.json").write_text('{"exit_code": 0}')
+    errors = [BadInput(folder, "is half written", next_step="look again"), MissingData("steps", how=""), OSError()]
+
+    def read() -> tuple[Run, dict[str, object]]:
+        if errors:
+            raise errors.pop(0)
+        return Run({}), {"number": 2}
+
+    one = Following(folder, read, (Run({}), {"number": 1}))
+    one.state = "running"
+    one._follow()
+    assert (one.document(), one.state, one.version) == ({"number": 2}, "ended", 2)
+
+
+def test_an_end_that_cannot_be_read_is_told_all_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_LEAST", 0.001)
+    (folder / "end.json").write_text('{"exit_code": 1}')
+
+    def read() -> tuple[Run, dict[str, object]]:
+        raise BadInput(folder, "is gone", next_step="look again")
+
+    one = Following(folder, read, (Run({}), {"number": 1}))
+    one.state = "running"
+    one._follow()
+    assert (one.document(), one.state, one.version) == ({"number": 1}, "died", 1)
+
+
+def test_following_that_fails_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_LEAST", 0.001)
+
+    def read() -> tuple[Run, dict[str, object]]:
+        raise ZeroDivisionError
+
+    one = Following(folder, read, (Run({}), {"number": 1}))
+    with pytest.raises(ZeroDivisionError):
+        one._follow()
+    assert one.state == "stopped"
 
 
 def test_a_run_that_was_over_before_has_no_news() -> None:

@@ -73,15 +73,27 @@ def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Openi
 
 @contextmanager
 def _named_as_asked() -> Iterator[None]:
-    """Errors advise `stepscope report PATH`; who asked for a table is told the command that he used."""
+    """Errors advise `stepscope report PATH`; who used another command is told that one."""
     try:
         yield
     except BadInput as error:
-        ctx = click.get_current_context(silent=True)
-        if ctx is None or ctx.info_name != "show":
+        asked = _asked()
+        if not asked:
             raise
-        advice = error.next_step.replace("`stepscope report ", f"`stepscope show {ctx.params['analysis']} ")
+        advice = error.next_step.replace("`stepscope report ", f"`stepscope {asked} ")
         raise BadInput(error.path, error.why, where=error.where, next_step=advice) from error
+
+
+def _asked() -> str:
+    """The command that was used and the word before its paths, such as the analysis; none if it is about two runs."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or not ctx.info_name:
+        return ""
+    arguments = [one for one in ctx.command.params if isinstance(one, click.Argument)]
+    if sum(isinstance(one.type, click.Path) for one in arguments) > 1:
+        return ""
+    words = [ctx.params.get(one.name or "") for one in arguments if not isinstance(one.type, click.Path)]
+    return " ".join([ctx.info_name, *(word for word in words if isinstance(word, str))])
 
 
 def _workers(options: Opening) -> Workers:

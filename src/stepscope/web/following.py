@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from stepscope.core.errors import BadInput
+from stepscope.core.errors import StepscopeError
 from stepscope.core.run import Run
 
 __all__ = ["Following", "State", "state_of"]
 
-State = Literal["running", "ended", "died"]
+State = Literal["running", "ended", "died", "stopped"]
+"""How the job stands; `stopped`: it is not known any more, as following it has failed."""
+
 Report = tuple[Run, Mapping[str, object]]
 
 _SILENT = 60  # seconds; the launcher writes once a second, so that after a minute it is gone and not only slow
 _LEAST = 5.0  # seconds between two openings: what a person still takes for live
+_TRIES = 5  # after the end: a file system over a network may show the last bytes late
 _SHARE = 4  # of one core at most a fourth goes into following: the job may need it
 
 
@@ -57,15 +60,31 @@ class Following:
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:
-        pause = _LEAST
+        try:
+            self._until_the_end()
+        finally:
+            if self.state == "running":
+                self.state = "stopped"  # by an error that nobody foresaw: nothing is promised any more
+
+    def _until_the_end(self) -> None:
+        """The report of the end belongs to the news of it: it is tried again before the news goes out alone."""
+        pause, tries = _LEAST, _TRIES
         while self.state == "running":
             time.sleep(pause)
             state = state_of(self._folder)
             began = time.monotonic()
-            try:
-                self._newest = self._open_again()
-                self.version += 1
-            except BadInput:
-                pass  # half written just now: the next time shows it
-            self.state = state
+            opened = self._opened()
+            if state != "running" and not opened:
+                tries -= 1
+            if state == "running" or opened or not tries:
+                self.state = state
             pause = max(_LEAST, _SHARE * (time.monotonic() - began))
+
+    def _opened(self) -> bool:
+        """Whether there is a newer report; what is half written just now is read the next time."""
+        try:
+            self._newest = self._open_again()
+        except (StepscopeError, OSError):
+            return False
+        self.version += 1
+        return True

@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Document } from "../document/types";
 
 interface News {
-  state: "running" | "ended" | "died" | "past";
+  state: "running" | "ended" | "died" | "stopped" | "past";
   version: number;
 }
 
@@ -47,7 +47,7 @@ export function tellAgain(app: App): void {
   const state = told;
   const place = document.querySelector(".live");
   if (!place || state === "past") return;
-  const words = { running: app.words.live, ended: app.words.ended, died: app.words.died, lost: app.words.lost };
+  const words = { running: app.words.live, ended: app.words.ended, died: app.words.died, stopped: app.words.stopped, lost: app.words.lost };
   place.textContent = words[state];
   place.className = state === "running" ? "live on" : "live off";
 }
