@@ -195,3 +195,46 @@ def test_commands_in_a_table_are_never_cut_nor_words_broken() -> None:
 def test_commands_in_a_markdown_table_stay_code() -> None:
     table = Table("", (("how", None), ("n", "count")), (("run `stepscope run -- CMD`, or a|b `x|y` `", 1),))
     assert r"| run `stepscope run -- CMD`, or a\|b \`x\|y\` \` | 1 |" in table_markdown(table)
+
+
+def waiting(*, tail: float, hidden: bool) -> Run:
+    """Four steps of 100 ms, of which 40 are a data wait; the device works `tail` ms after the last step, and in half of
+    the wait if `hidden`."""
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.host("enumerate(DataLoader)#_Iter.__next__", "annotation", start, start + 40)
+        synth.host("aten::mm", "operator", start + 41, start + 42)
+        synth.kernel(start + 40, start + 100)
+        if hidden:
+            synth.kernel(start, start + 20)
+    synth.kernel(400, 400 + tail)
+    return synth.run()
+
+
+def test_where_the_device_decides_the_screen_says_whose_step_is_which() -> None:
+    found = summary(waiting(tail=20, hidden=True))
+    assert found.startswith("Input-bound: 19 % of the mean step of 105 ms ")
+    assert (
+        "The verdict's step of 105 ms ends with the device's work; means, bar and gains are of the training process, "
+        "whose step is 100 ms. Of the data wait in the bar, the verdict counts only what leaves the device without "
+        "work."
+    ) in found
+
+
+def test_where_both_clocks_say_the_same_there_is_nothing_to_tell_apart() -> None:
+    found = summary(waiting(tail=0.1, hidden=False))
+    assert found.startswith("Input-bound: 40 % of the mean step of 100 ms ")
+    assert "of the training process" not in found
+    assert "Of the data wait" not in found
+
+
+def test_one_steady_step_of_several_is_not_called_the_only_one() -> None:
+    synth = Synth()
+    for step in range(4):
+        tags = ("warm-up",) if step < 3 else ()
+        synth.step(step, 50 * step, 50 * step + 50, data_wait=30, forward=10, backward=10, tags=tags)
+    found = summary(synth.run())
+    assert "of one step of 50 ms" in found
+    assert "Means over 1 of 4 steps" in found

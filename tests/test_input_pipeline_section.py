@@ -5,9 +5,11 @@ import pytest
 from stepscope.analyses._worker_calls import slowest_calls
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Place
-from stepscope.core.report import Table, Text
+from stepscope.core.report import Lanes, Table, Text
 from stepscope.core.synth import MS, Synth
+from stepscope.render.charts import lanes_table
 from stepscope.render.format import text
+from stepscope.render.svg import svg
 from stepscope.rules.input_bound import RULE
 from stepscope.sections.clocks import SECTION as CLOCKS
 from stepscope.sections.input_pipeline import SECTION
@@ -51,10 +53,22 @@ def told(synth: Synth) -> tuple[list[str], list[str]]:
                     if isinstance(block, Text)]  # fmt: skip
 
 
+def test_workers_and_training_stand_beneath_each_other() -> None:
+    (block,) = [block for block in SECTION.build(two_workers_in_step().run()) if isinstance(block, Lanes)]
+    assert [lane.label for lane in block.lanes] == ["worker 0", "worker 1", "training"]
+    assert block.kinds == ("waiting for a batch", "training", "fetching", "serialising and sending")
+    assert block.lanes[2].spans[:2] == ((0, 36 * MS, "waiting for a batch"), (36 * MS, 80 * MS, "training"))
+    table = lanes_table(block)
+    assert [column for column, _ in table.columns] == ["who", *block.kinds]
+    assert table.rows[2][1] == 6 * 36 * MS
+    assert "worker 1" in svg(block)
+
+
 def test_tables_and_sentences() -> None:
     tables, sentences = told(two_workers_in_step())
     assert tables == ["Stages of loading", "What the samples are made of", "DataLoader workers"]
     assert sentences == [
+        "Where a worker's lane is blank nothing was recorded: of quick batches some are left out.",
         "6 of 12 batches looked at were not ready when they were needed, and 3.6e+07 late in the mean.",
         "Training stalls once in 2 batches, as many as there are workers, for 3.6e+07 in the mean: they run in step.",
     ]

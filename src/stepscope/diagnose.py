@@ -140,13 +140,15 @@ def _verdict(run: Run) -> Verdict:
         table = bound(run)
     except MissingData as missing:
         known = run.optional("meta").filter(pl.col("key") == "no_steps")["value"].drop_nulls()
-        return Verdict("unknown", None, None, known[0] if len(known) else str(missing))
+        how = "" if len(known) else missing.how
+        return Verdict("unknown", None, None, known[0] if len(known) else str(missing), next_step=how)
     rows = table.to_dicts()
     if not rows:
         return Verdict("unknown", None, None, "no rank has steady steps")
     row = max(rows, key=lambda row: (_removable(row), -row["rank"]))
     opened, world_size = _ranks(run)
     unexplained = _unexplained(row)
+    hidden = slows(row["slowed_by"]) if unexplained is not None else ""
     return Verdict(
         row["limit"],
         row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
@@ -160,8 +162,9 @@ def _verdict(run: Run) -> Verdict:
         opened=opened,
         world_size=world_size,
         unexplained=unexplained,
-        why_unexplained=slows(row["slowed_by"]) if unexplained is not None else "",
+        why_unexplained=hidden,
         crowded=row["crowded"] if row["limit"] == "input" else 0.0,
+        next_step=(hidden or row["why_unknown"] or "").partition(": ")[2],
     )
 
 

@@ -12,6 +12,7 @@ from stepscope.render.format import (
     code_lines,
     counted,
     gain_text,
+    on_axis,
     place_text,
     plain,
     progress,
@@ -49,6 +50,10 @@ MS = 1_000_000
         (0, "bytes", "0 B"),
         (1023, "bytes", "1023 B"),
         (1536, "bytes", "1.5 KiB"),
+        (2**30, "bytes", "1 GiB"),
+        (2**20 - 1, "bytes", "1 MiB"),
+        (8.73e-4, "count", "0.000873"),
+        (8.73e-7, "count", "8.73e-07"),
         (150_754_820_096, "bytes", "140 GiB"),
         (1240, "count", "1,240"),
         (1234567, "count", "1,234,567"),
@@ -60,7 +65,7 @@ MS = 1_000_000
         (12, "FLOP", "12 FLOP"),
         (2.46e12, "FLOP/s", "2.46 TFLOP/s"),
         (1240, None, "1240"),
-        (0.00012, None, "1.20e-04"),
+        (0.00012, None, "0.00012"),
         (3.14159, None, "3.14"),
     ],
 )
@@ -90,6 +95,12 @@ def test_a_quantity_keeps_three_digits(value: float, unit: Unit) -> None:
 )
 def test_gain(low: int, high: int, step: float | None, expected: str) -> None:
     assert gain_text(Gain(low_ns=low, high_ns=high, basis="", confidence="structural"), step) == expected
+
+
+def test_all_marks_of_an_axis_are_in_one_unit() -> None:
+    assert [on_axis(value, "ns", 2e7) for value in (0, 5e5, 2e7)] == ["0 ms", "0.5 ms", "20 ms"]
+    assert on_axis(0, "bytes", 3 * 2**30) == "0 GiB"
+    assert on_axis(12, None, 400) == "12"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +148,7 @@ def test_where_the_cpu_computes_no_sentence_speaks_of_an_accelerator(bound: Boun
             "Input-bound: 63 % of the 41.2 ms from the first to the last device work waits for the next batch. "
             "No steps are marked in it.",
         ),
-        (1, "Input-bound: 63 % of the only step of 41.2 ms waits for the next batch. One step proves little."),
+        (1, "Input-bound: 63 % of one step of 41.2 ms waits for the next batch. One step proves little."),
         (2, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch. That is from 2 steps only."),
         (9, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch. That is from 9 steps only."),
         (10, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
@@ -150,7 +161,7 @@ def test_a_sentence_says_on_how_little_it_rests(steps: int | None, expected: str
 
 def test_a_sentence_without_a_limit_says_it_too() -> None:
     balanced = Verdict("balanced", None, 41_234_567, steps=1)
-    assert sentence(balanced) == "Balanced: no single part limits the only step of 41.2 ms. One step proves little."
+    assert sentence(balanced) == "Balanced: no single part limits one step of 41.2 ms. One step proves little."
 
 
 @pytest.mark.parametrize(
@@ -195,7 +206,7 @@ def test_a_verdict_without_figures_invents_none() -> None:
         "unknown", None, 4_430_000, "no lines", steps=1, unexplained=0.93, why_unexplained="stacks slow it"
     )
     assert sentence(hidden) == (
-        "Unknown: the device idles for 93 % of the only step of 4.43 ms, for a cause that is hidden: stacks slow it."
+        "Unknown: the device idles for 93 % of one step of 4.43 ms, for a cause that is hidden: stacks slow it."
     )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
     assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."

@@ -13,7 +13,7 @@ import pytest
 
 from stepscope.core.finding import Gain
 from stepscope.core.schema import Unit
-from stepscope.render.format import ABSENT, code_lines, counted, gain_text, plain, quantity
+from stepscope.render.format import ABSENT, code_lines, counted, gain_text, on_axis, plain, quantity
 
 APP = Path(__file__).parents[2] / "web-app"
 ESBUILD = APP / "node_modules" / ".bin" / "esbuild"
@@ -21,17 +21,20 @@ ODD = (
     0, 1, 5, 10, 99, 100, 999, 999.5, 999.4999, 1000, 1023, 1024, 1048575, 9.995, 99.95, 0.0005, 0.00049, 0.1, 0.125,
     0.375, 1.125, 1.135, 2.5, 102.5, 1000.5, 1001.5, 12345, 1125000, 1135000, 0.0995, 0.0994999, 0.09945, 0.00095,
     1e-9, 1e-4, 1.5e-5, 123456789, 2**53 - 1, 1e15, 1e18, -1, -0.125, -12345.678, -999.95, 0.99949999, 0.9995,
+    2**30, 2**20 - 1, 2**40, 8.73e-4, 9.996e-4, 1e-6, 9.99e-7,
 )  # fmt: skip
+UNITS: tuple[Unit | None, ...] = (*get_args(Unit), None)
 NAMES = (
     "", "aten::mm", "a\tb\nc", "\x1b[2J", "\u202egnp", "\u200cjoiner\u200d", "\u2028line", "é" * 200, "x" * 500,
     "\U0001f600" * 170, "\U000e0001tag", "naïve\xad", "<script>alert(1)</script>",
 )  # fmt: skip
 CODE = ("", "\nx = 1\n", "if a:\n\tb()\r\nc", "a\x00b", "\n\n\ty" + "z" * 500)
 RUNNER = """
-const { quantity, plain, codeLines, gainText, counted } = require(process.argv[2]);
+const { quantity, onAxis, plain, codeLines, gainText, counted } = require(process.argv[2]);
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 process.stdout.write(JSON.stringify({
   quantities: cases.quantities.map(([value, unit, decimal]) => quantity(value, unit, decimal)),
+  marks: cases.marks.map(([value, unit, most]) => onAxis(value, unit, most)),
   names: cases.names.map(([name, limit]) => plain(name, limit)),
   code: cases.code.map((code) => codeLines(code)),
   gains: cases.gains.map(([low_ns, high_ns, step]) => gainText({ low_ns, high_ns }, step)),
@@ -47,8 +50,7 @@ def quantities() -> list[tuple[float | int | None, Unit | None]]:
     some = [chance.choice((-1, 1)) * 10 ** chance.uniform(-6, 16) for _ in range(600)]
     some += [chance.randrange(10**9) / 2 ** chance.randrange(1, 12) for _ in range(300)]
     whole = [chance.randrange(10 ** chance.randrange(1, 16)) for _ in range(300)]
-    units: tuple[Unit | None, ...] = (*get_args(Unit), None)
-    return [(value, unit) for value in (*ODD, *some, *whole, None) for unit in units]
+    return [(value, unit) for value in (*ODD, *some, *whole, None) for unit in UNITS]
 
 
 def told(cases: dict[str, object], folder: Path) -> dict[str, list[object]]:
@@ -68,7 +70,14 @@ def told(cases: dict[str, object], folder: Path) -> dict[str, list[object]]:
 
 def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit | None]], tmp_path: Path) -> None:
     gains = [(0, 5, 10), (0, 0, 10), (12_000_000, 20_000_000, 41_200_000), (1_125_000, 9_000_000_000, None), (7, 7, 3)]
+    marks = [
+        (value, unit, most)
+        for value in (0, 500_000, 20_000_000, 2**20)
+        for unit in UNITS
+        for most in (3, 2e7, 2**30, 5e9)
+    ]
     cases = {
+        "marks": marks,
         "quantities": [(value, unit, isinstance(value, float)) for value, unit in quantities],
         "names": [(name, limit) for name in NAMES for limit in (160, 40)],
         "code": CODE,
@@ -82,6 +91,7 @@ def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit 
         if (here := quantity(value, unit)) != there
     ]
     assert not wrong, wrong[:20]
+    assert answers["marks"] == [on_axis(*case) for case in marks]
     assert answers["names"] == [plain(name, limit) for name in NAMES for limit in (160, 40)]
     assert answers["code"] == [code_lines(code) for code in CODE]
     assert answers["gains"] == [

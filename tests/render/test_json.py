@@ -46,6 +46,7 @@ def test_a_report_is_as_promised(report: Report) -> None:
         "rank": 0,
         "ranks": [0],
         "steps": 117,
+        "next": "",
     }
     assert document["findings"][0] == {  # type: ignore[index]
         "rule": "input-bound",

@@ -44,7 +44,7 @@ def test_bars_stand_on_each_other_on_round_marks() -> None:
     drawn = boxes(STEPS)[2:]  # after the legend
     assert [height for _, height, _ in drawn] == [160, 320, 160]  # of 320 px for 20 ms; nothing was recorded of one
     assert texts(STEPS)[2:4] == ["data wait", "forward"]
-    assert texts(STEPS)[4:] == ["0 ns", "5 ms", "10 ms", "15 ms", "20 ms", "0", "1", "step"]
+    assert texts(STEPS)[4:] == ["0 ms", "5 ms", "10 ms", "15 ms", "20 ms", "0", "1", "step"]
 
 
 def test_a_curve_is_open_where_nothing_was_recorded_and_limits_are_in_sight() -> None:

@@ -32,7 +32,7 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
 @opening
 def COMMAND(words: tuple[str, ...], listing: bool, output: str | None, **options: Any) -> None:
-    """Draw a picture of the page as SVG: the mean step, all steps, memory over time, ranks by steps, flame graphs.
+    """Draw a picture of the page as SVG: the mean step, all steps, memory, workers, ranks by steps, flame graphs.
 
     PATH is what `stepscope report` takes. A picture has its title, units and legend, and is light.
     """
@@ -55,11 +55,11 @@ def COMMAND(words: tuple[str, ...], listing: bool, output: str | None, **options
 def _pictures(run: Run) -> dict[str, Picture]:
     """The pictures of all sections, named for the section; from its second one on with a number."""
     from stepscope.cli._assemble import assemble
-    from stepscope.core.report import Bars, Flame, Heatmap, Lines
+    from stepscope.core.report import Bars, Flame, Heatmap, Lanes, Lines
 
     found: dict[str, Picture] = {}
     for part in assemble(run).parts:
-        drawn = [block for block in part.blocks if isinstance(block, Bars | Lines | Heatmap | Flame)]
+        drawn = [block for block in part.blocks if isinstance(block, Bars | Lines | Heatmap | Lanes | Flame)]
         for number, block in enumerate(drawn, start=1):
             found[part.name if number == 1 else f"{part.name}-{number}"] = block
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli._between import began, between
+from stepscope.cli._between import between
 from stepscope.cli._opening import Opening, open_for, opening
 from stepscope.cli._output import check_output, format_for, write_bytes, write_text
 from stepscope.cli._plugins import checked_name, completion_of, first_line
@@ -152,6 +152,7 @@ def _start(run: Run, columns: tuple[Column, ...], form: str) -> int | None:
     """When the run began, where the table is for reading and holds moments: times of all events are read for it."""
     if form not in _READ:
         return None
+    from stepscope.core.part import began
     from stepscope.render.frames import moments
 
     return began(run) if moments(columns) else None

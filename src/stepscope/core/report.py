@@ -19,6 +19,8 @@ __all__ = [
     "FrameKind",
     "Group",
     "Heatmap",
+    "Lane",
+    "Lanes",
     "Line",
     "Lines",
     "Node",
@@ -69,6 +71,7 @@ class Verdict:
     of the job were read, 0 where that is unknown. `unexplained` is the share in which the device idles for a cause
     that could not be told, where it is larger than `share`, else None; `why_unexplained` says what hides the cause.
     `crowded` is the part of an input share in which training waits for cores that its loader's workers have.
+    `next_step` is what to record, or to do, so that more is known; empty where nothing is missing.
     """
 
     bound: Bound
@@ -85,6 +88,7 @@ class Verdict:
     unexplained: float | None = None
     why_unexplained: str = ""
     crowded: float = 0.0
+    next_step: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,8 @@ class Lines:
 
     `x` names the axis, such as step, in `x_unit` (None: plain numbers). `limits` are levels to compare with, such as
     the capacity of a memory. `began` is the moment that an axis of time counts from, in ns on the clock of traces;
-    None: not known, or no axis of time.
+    None: not known, or no axis of time. `opens` names the analysis that tells more of a range of time, if there is one;
+    `origin` is where x is 0, in ns since the first event or step of the run.
     """
 
     title: str
@@ -150,6 +155,8 @@ class Lines:
     stacked: bool = False
     limits: tuple[Bar, ...] = ()
     began: int | None = None
+    opens: str = ""
+    origin: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +219,24 @@ class Flame:
 
 
 @dataclass(frozen=True, slots=True)
+class Lane:
+    """What somebody did over time: spans (start, end, what) in ns from the start of the block, in order, disjoint."""
+
+    label: str
+    spans: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Lanes over one time of `length` ns, one below the other; `kinds` are all that is done, in order of the legend."""
+
+    title: str
+    length: int
+    kinds: tuple[str, ...]
+    lanes: tuple[Lane, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FindingBlock:
     """A finding and the name of the rule that made it."""
 
@@ -219,7 +244,7 @@ class FindingBlock:
     finding: Finding
 
 
-Block = Text | Verdict | Table | Bars | Lines | Heatmap | Flame | FindingBlock
+Block = Text | Verdict | Table | Bars | Lines | Heatmap | Lanes | Flame | FindingBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""Curves and heat maps where only text can be shown: as tables of their least, mean and largest values."""
+"""Curves, heat maps and lanes where only text can be shown: as tables of their figures."""
 
 from collections.abc import Iterable
 
-from stepscope.core.report import Heatmap, Lines, Table
+from stepscope.core.report import Heatmap, Lane, Lanes, Lines, Table
 from stepscope.core.schema import Unit
 
-__all__ = ["heatmap_table", "lines_table"]
+__all__ = ["heatmap_table", "lanes_table", "lines_table"]
 
 Columns = tuple[tuple[str, Unit | None], ...]
 
@@ -25,6 +25,19 @@ def heatmap_table(block: Heatmap) -> Table:
     columns: Columns = ((block.y, None), ("least", unit), ("mean", unit), ("most", unit), ("last", unit))
     rows = ((y, *_figures(values)) for y, values in zip(block.ys, block.values, strict=True))
     return Table(block.title, columns, tuple(rows))
+
+
+def lanes_table(block: Lanes) -> Table:
+    """A row for each lane: how long it did what; nothing where it never did."""
+    columns: Columns = (("who", None), *((kind, "ns") for kind in block.kinds))
+    return Table(block.title, columns, tuple((lane.label, *_sums(lane, block.kinds)) for lane in block.lanes))
+
+
+def _sums(lane: Lane, kinds: Iterable[str]) -> Iterable[int | None]:
+    sums: dict[str, int] = {}
+    for start, end, what in lane.spans:
+        sums[what] = sums.get(what, 0) + end - start
+    return (sums.get(kind) for kind in kinds)
 
 
 def _figures(values: Iterable[float | None]) -> tuple[float | None, ...]:

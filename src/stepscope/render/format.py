@@ -25,6 +25,7 @@ __all__ = [
     "code_lines",
     "counted",
     "gain_text",
+    "on_axis",
     "place_text",
     "plain",
     "progress",
@@ -51,6 +52,8 @@ _TIME_SCALES = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 _SIZE_SCALES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
 _RATE_SCALES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
 _WORK_SCALES = ((1.0, "FLOP"), (1e3, "kFLOP"), (1e6, "MFLOP"), (1e9, "GFLOP"), (1e12, "TFLOP"), (1e15, "PFLOP"))
+
+_SCALES = {"ns": _TIME_SCALES, "bytes": _SIZE_SCALES, "FLOP": _WORK_SCALES}
 
 # Control characters, invisible ones that reorder text, and halves of characters: none may reach a terminal or a page.
 _UNSAFE = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
@@ -80,6 +83,15 @@ def quantity(value: float | None, unit: Unit | None) -> str:
             return f"{_scaled(value, _WORK_SCALES)}/s"
         case None:
             return str(value) if isinstance(value, int) else _digits(value)
+
+
+def on_axis(value: float, unit: Unit | None, most: float) -> str:
+    """A mark of an axis whose largest value is `most`: all marks of it are in one unit, `0 ms` beside `20 ms`."""
+    scales = _SCALES.get(unit or "")
+    if scales is None:
+        return quantity(value, unit)
+    scale, suffix = _scale(most, scales)
+    return f"{_digits(value / scale)} {suffix}"
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:
@@ -162,7 +174,7 @@ def _of_step(verdict: Verdict) -> str:
     length = quantity(verdict.step_ns, "ns")
     if verdict.steps == 0:
         return f"the {length} from the first to the last device work"
-    return f"{'the only step' if verdict.steps == 1 else 'the mean step'} of {length}"
+    return f"{'one step' if verdict.steps == 1 else 'the mean step'} of {length}"
 
 
 def _on_ranks(verdict: Verdict) -> str:
@@ -269,20 +281,20 @@ def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
 
 def _scale(value: float, scales: Sequence[tuple[float, str]]) -> tuple[float, str]:
     """The largest scale in which the value, as it will be printed, is not below 1."""
-    rounded = abs(float(f"{value:.3g}"))
-    return next(((scale, suffix) for scale, suffix in reversed(scales) if rounded >= scale), scales[0])
+    reached = ((scale, suffix) for scale, suffix in reversed(scales) if abs(float(f"{value / scale:.3g}")) >= 1)
+    return next(reached, scales[0])
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, without trailing zeros or an exponent."""
+    """Three significant digits, without trailing zeros, and without an exponent down to a millionth."""
     rounded = float(f"{value:.3g}")
     if rounded == 0:
         return "0"
     if abs(rounded) >= 100:
         return f"{rounded:,.0f}"
-    if abs(rounded) < 1e-3:
+    if abs(rounded) < 1e-6:
         return f"{rounded:.2e}"
-    return f"{rounded:.5f}".rstrip("0").rstrip(".")
+    return f"{rounded:.{5 if abs(rounded) >= 1e-3 else 8}f}".rstrip("0").rstrip(".")
 
 
 def _percent(ratio: float) -> str:

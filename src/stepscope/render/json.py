@@ -12,7 +12,7 @@ from typing import assert_never
 import polars as pl
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lines, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lanes, Lines, Table, Text, Verdict
 from stepscope.core.schema import Column
 from stepscope.render.document import Page, Part, Report
 from stepscope.render.format import sentence, text
@@ -88,6 +88,7 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
         "rank": verdict.rank,
         "ranks": verdict.ranks,
         "steps": verdict.steps,
+        "next": verdict.next_step,
     }
 
 
@@ -134,6 +135,8 @@ def _block(block: Block) -> dict[str, object]:
             return {"kind": "heatmap", **asdict(block)}
         case Flame():
             return _flame(block)
+        case Lanes():
+            return {"kind": "lanes", **asdict(block)}
         case FindingBlock():
             return {"kind": "finding", **_finding(block)}
         case _:

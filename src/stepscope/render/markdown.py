@@ -5,9 +5,9 @@ import re
 from typing import assert_never
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lines, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lanes, Lines, Table, Text, Verdict
 from stepscope.render.bars import shares
-from stepscope.render.charts import heatmap_table, lines_table
+from stepscope.render.charts import heatmap_table, lanes_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
@@ -78,6 +78,8 @@ def _block(block: Block, report: Report | Page) -> list[str]:
             return _block(heatmap_table(block), report)
         case Flame():
             return _flame(block)
+        case Lanes():
+            return _block(lanes_table(block), report)
         case FindingBlock():
             return _finding(block.rule, block.finding, report)
         case _:

@@ -1,18 +1,18 @@
-"""Bars, curves, heat maps and flame graphs as pictures: SVG for slides, light, readable alone, without any script."""
+"""Bars, curves, heat maps, lanes and flame graphs as pictures: SVG for slides, light, readable alone, no script."""
 
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from stepscope.core.report import Bars, Flame, Heatmap, Lines
+from stepscope.core.report import Bars, Flame, Heatmap, Lanes, Lines
 from stepscope.core.schema import Unit
 from stepscope.render.bars import looks, shares
 from stepscope.render.flames import Box, boxes
-from stepscope.render.format import plain, quantity, text
+from stepscope.render.format import on_axis, plain, quantity, shorten, text
 
 __all__ = ["Picture", "svg"]
 
-Picture = Bars | Lines | Heatmap | Flame
+Picture = Bars | Lines | Heatmap | Lanes | Flame
 """The blocks that are pictures."""
 
 _WIDTH, _MARGIN, _TITLE = 960, 24, 52  # px: half a slide; free space at the edges; from the top to below the title
@@ -32,6 +32,7 @@ _KINDS = {
     "": ("phases, threads, marks", "#f1f3f5"),
 }  # fmt: skip
 """What frames are, and their colours, as in the page."""
+_LANE = 13  # letters of a label that stand left of a plot
 
 
 def svg(picture: Picture, subject: str = "") -> str:
@@ -45,6 +46,8 @@ def svg(picture: Picture, subject: str = "") -> str:
             height, drawn = _heatmap(picture)
         case Flame():
             height, drawn = _flame(picture)
+        case Lanes():
+            height, drawn = _lanes(picture)
     title = plain(picture.title)
     head = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" '
@@ -121,11 +124,11 @@ def _axes(scale: _Scale, marks: Sequence[float], block: Lines) -> list[str]:
     for mark in marks:
         y = scale.y(mark)
         drawn.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _MARGIN}" stroke="{_LINE}"/>')
-        drawn.append(_text(_LEFT - 8, y + 4, quantity(mark, block.unit), fill=_QUIET, anchor="end"))
+        drawn.append(_text(_LEFT - 8, y + 4, on_axis(mark, block.unit, marks[-1]), fill=_QUIET, anchor="end"))
     bottom = scale.top + _PLOT
     for x in _some(scale.xs):
         at = scale.x(x) + (scale.column / 2 if scale.bars else 0)
-        drawn.append(_text(at, bottom + 18, quantity(x, block.x_unit), fill=_QUIET, anchor="middle"))
+        drawn.append(_text(at, bottom + 18, on_axis(x, block.x_unit, scale.xs[-1]), fill=_QUIET, anchor="middle"))
     return [*drawn, _text((_LEFT + _WIDTH - _MARGIN) / 2, bottom + 40, plain(block.x), fill=_QUIET, anchor="middle")]
 
 
@@ -219,6 +222,25 @@ def _frame(box: Box, top: float, width: float, block: Flame) -> str:
 
 def _kind(kind: str) -> str:
     return kind if kind in _KINDS else ""
+
+
+def _lanes(block: Lanes) -> tuple[float, list[str]]:
+    colours = dict(zip(block.kinds, _colours(block.kinds), strict=True))
+    top, drawn = _legend([plain(kind) for kind in block.kinds], list(colours.values()), _TITLE + 16)
+    scale = (_WIDTH - _MARGIN - _LEFT) / max(block.length, 1)
+    for number, lane in enumerate(block.lanes):
+        y = top + 8 + number * (_TALLEST_ROW + 4)
+        drawn.append(_text(_LEFT - 8, y + 15, shorten(plain(lane.label), _LANE), fill=_QUIET, anchor="end"))
+        drawn += [
+            _box(_LEFT + start * scale, y, (end - start) * scale, _TALLEST_ROW, colours[what])
+            for start, end, what in lane.spans
+        ]
+    bottom = top + 8 + len(block.lanes) * (_TALLEST_ROW + 4)
+    for mark in _marks(block.length or 1, "ns"):
+        if mark <= block.length:
+            at, label = _LEFT + mark * scale, on_axis(mark, "ns", block.length)
+            drawn.append(_text(at, bottom + 16, label, fill=_QUIET, anchor="middle"))
+    return bottom + 36, drawn
 
 
 def _shades(y: float, least: str, most: str) -> list[str]:

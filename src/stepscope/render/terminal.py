@@ -16,9 +16,9 @@ from rich.rule import Rule
 from rich.text import Text as Line
 
 from stepscope.core.finding import Finding, Place
-from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lines, Table, Text, Verdict
+from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lanes, Lines, Table, Text, Verdict
 from stepscope.render.bars import cells, looks, shares
-from stepscope.render.charts import heatmap_table, lines_table
+from stepscope.render.charts import heatmap_table, lanes_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
@@ -146,6 +146,8 @@ def _print_block(console: Console, block: Block, report: Report | Page) -> None:
             _print_block(console, heatmap_table(block), report)
         case Flame():
             _print_flame(console, block)
+        case Lanes():
+            _print_block(console, lanes_table(block), report)
         case FindingBlock():
             print_finding(console, block, report.mean_step, report.ranks)
         case _:

@@ -7,7 +7,7 @@ from stepscope.analyses.late_ranks import late_ranks
 from stepscope.analyses.overlap import overlap
 from stepscope.analyses.process_groups import process_groups
 from stepscope.core.errors import MissingData
-from stepscope.core.report import Block, Section, Table, Text, Value
+from stepscope.core.report import Bar, Bars, Block, Section, Table, Text, Value
 from stepscope.core.run import Run
 from stepscope.sections import RANKS_SHOWN, excerpt, ranked
 
@@ -20,6 +20,15 @@ _GROUPS = {
 _STEP = {
     "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone",
     "other": "neither", "compute_per_communication": "computing per communicating",
+}  # fmt: skip
+_OVERLAP = {
+    "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone", "other":
+    "neither",
+}  # fmt: skip
+_CALLS = 5
+_CALL = {
+    "rank": "rank", "collective": "collective", "group": "group", "bytes": "bytes", "duration": "duration", "transfer":
+    "transfer", "waiting": "waiting", "step": "step",
 }  # fmt: skip
 _LATE = {
     "rank": "rank", "group": "group", "last": "last", "share": "share", "delay": "delay", "mean_delay": "mean",
@@ -46,7 +55,31 @@ def build(run: Run) -> list[Block]:
     groups = groups.with_columns(description=pl.coalesce("parallel", "description"))
     title = "Process groups, longest first"
     blocks = excerpt(title, process_groups, groups, _GROUPS, limit=RANKS_SHOWN, name="process_groups")
-    return [*blocks, *_steps(run), *_late(run), *_unmatched(table)]
+    return [*_bars(run), *blocks, *_longest(table), *_steps(run), *_late(run), *_unmatched(table)]
+
+
+def _longest(table: pl.DataFrame) -> list[Block]:
+    """Single collectives: what one call costs, and in which step."""
+    longest = table.sort("duration", descending=True, maintain_order=True).head(_CALLS)
+    return excerpt("Longest collectives", collectives, longest, _CALL, limit=_CALLS, name="collectives")
+
+
+def _bars(run: Run) -> list[Block]:
+    """The mean step of the rank that communicates alone for longest, above that of the one that does so for least."""
+    try:
+        means = overlap(run).group_by("rank", maintain_order=True).agg(pl.col(list(_OVERLAP)).mean())
+    except MissingData:
+        return []
+    by_exposed = means.sort("exposed_communication", descending=True, maintain_order=True)
+    shown = [by_exposed.row(0, named=True), *([by_exposed.row(-1, named=True)] if means.height > 1 else [])]
+    whole = max(sum(row[name] for name in _OVERLAP) for row in shown)
+    return [
+        Bars(
+            f"Mean traced step of rank {row['rank']}", "ns",
+            tuple(Bar(label, row[name]) for name, label in _OVERLAP.items()), whole,
+        )
+        for row in shown
+    ]  # fmt: skip
 
 
 def _steps(run: Run) -> list[Block]:

@@ -3,6 +3,7 @@
 import polars as pl
 
 from stepscope.analyses.loader_batches import loader_batches
+from stepscope.analyses.loader_lanes import loader_lanes
 from stepscope.analyses.loader_lines import loader_lines
 from stepscope.analyses.loader_stages import RECORD_LOADING, loader_stages
 from stepscope.analyses.loader_starts import loader_starts
@@ -10,7 +11,7 @@ from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.analyses.loader_workers import loader_workers
 from stepscope.analyses.stall_pattern import stall_pattern
 from stepscope.core.errors import MissingData
-from stepscope.core.report import Block, Section, Text, Value
+from stepscope.core.report import Block, Lane, Lanes, Section, Text, Value
 from stepscope.core.run import Analysis, Run
 from stepscope.sections import excerpt
 
@@ -20,7 +21,14 @@ _STAGES = 12
 _WORKERS = 16
 _CALLS = 10
 _LINES = 8
+_KINDS = (
+    "waiting for a batch", "training", "computing", "fetching", "blocked", "waiting for a core",
+    "serialising and sending", "starved", "ahead",
+)  # fmt: skip
+_HANDING_OVER = {"putting": "serialising and sending", "sending": "serialising and sending"}
 _DISTURBED = 0.1  # of the time of fetches: waits for a core that short change no conclusion
+_SEEN = 0.9  # of the time: a gap as wide as a batch is asked about
+_BLANK = "Where a worker's lane is blank nothing was recorded: of quick batches some are left out."
 _REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
 _STAGE = {
     "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
@@ -64,13 +72,45 @@ def build(run: Run) -> list[Block]:
         blocks += excerpt(
             "DataLoader workers", loader_workers, workers, headings, limit=_WORKERS, name="loader_workers"
         )
-    return [*blocks, *_noise(workers), *_started(run), *_late(run), *_stalls(run)]
+    return [*_lanes(run), *blocks, *_noise(workers), *_started(run), *_late(run), *_stalls(run)]
 
 
 def _told(rows: pl.DataFrame, headings: dict[str, str]) -> dict[str, str]:
     """Headings without a lone loader."""
     lone = rows["loader"].n_unique() == 1
     return {column: heading for column, heading in headings.items() if not (lone and column == "loader")}
+
+
+def _lanes(run: Run) -> list[Block]:
+    """The workers of the loader that training waits for most, beside the process that trains."""
+    table = _optional(loader_lanes, run)
+    if table is None:
+        return []
+    waits = table.filter(pl.col("state") == "waiting for a batch").with_columns(wait=pl.col("end") - pl.col("start"))
+    longest = waits.group_by("rank", "loader", maintain_order=True).agg(pl.col("wait").sum()).sort("wait").tail(1)
+    own = table.join(longest, on=["rank", "loader"], how="semi", nulls_equal=True)
+    first, last = int(own["start"].min()), int(own["end"].max())  # type: ignore[arg-type]
+    state = pl.col("state").replace(_HANDING_OVER)
+    spans = own.with_columns(pl.col("start", "end") - first, state).sort("worker", "start", nulls_last=True)
+    workers = spans["worker"].unique(maintain_order=True).to_list()
+    shown = [*workers[:-1][:_WORKERS], None]
+    lanes = tuple(Lane(_who(worker), _spans(spans, worker)) for worker in shown)
+    done = {what for lane in lanes for _, _, what in lane.spans}
+    title = "Workers and training over some batches"
+    if table["rank"].n_unique() > 1:
+        title += f", rank {own.item(0, 'rank')}"
+    block = Lanes(title, last - first, tuple(kind for kind in _KINDS if kind in done), lanes)
+    seen = min(sum(end - start for start, end, _ in lane.spans) for lane in lanes)
+    return [block, Text(_BLANK)] if seen < _SEEN * (last - first) else [block]
+
+
+def _who(worker: int | None) -> str:
+    return "training" if worker is None else f"worker {worker}"
+
+
+def _spans(spans: pl.DataFrame, worker: int | None) -> tuple[tuple[int, int, str], ...]:
+    own = spans.filter(pl.col("worker").eq_missing(pl.lit(worker, dtype=pl.Int32)))
+    return tuple(own.select("start", "end", "state").iter_rows())
 
 
 def _noise(workers: pl.DataFrame | None) -> list[Block]:

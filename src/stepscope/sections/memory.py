@@ -5,6 +5,7 @@ import polars as pl
 from stepscope.analyses.memory_at_peak import memory_at_peak
 from stepscope.analyses.memory_curve import memory_curve
 from stepscope.analyses.memory_peaks import memory_peaks
+from stepscope.core.part import began
 from stepscope.core.report import Bar, Block, Line, Lines, Section, Table
 from stepscope.core.run import Run
 from stepscope.sections import RANKS_SHOWN, Columns, excerpt
@@ -28,7 +29,7 @@ def build(run: Run) -> list[Block]:
     peaks = memory_peaks(run)
     blocks = excerpt("Peaks", memory_peaks, peaks, _PEAKS, limit=RANKS_SHOWN, name="memory_peaks")
     device = _fullest(peaks)
-    return [*_curve(run, device), *blocks, *_living(run, device)]
+    return [*_curve(run, device), *_living(run, device), *blocks]
 
 
 def _fullest(peaks: pl.DataFrame) -> pl.DataFrame:
@@ -46,12 +47,18 @@ def _curve(run: Run, device: pl.DataFrame) -> list[Block]:
         return []
     known = {name: label for name, label in _LEVELS.items() if curve[name].null_count() < curve.height}
     known = known or {"change": "allocated less freed since the recording began"}
-    began = int(curve["time"].min())  # type: ignore[arg-type]
-    since = curve.with_columns(pl.col("time") - began)
+    first = int(curve["time"].min())  # type: ignore[arg-type]
+    since = curve.with_columns(pl.col("time") - first)
     lines = tuple(Line(label, tuple(since.select("time", name).iter_rows())) for name, label in known.items())
     capacity = curve["capacity"].drop_nulls()
     limits = (Bar("capacity", capacity[0]),) if len(capacity) else ()
-    return [Lines(f"Memory of {_place(device)}", "time", "ns", "bytes", lines, limits=limits, began=began)]
+    title, start = f"Memory of {_place(device)}", began(run)
+    return [
+        Lines(
+            title, "time", "ns", "bytes", lines, limits=limits, began=first,
+            opens="memory_operators" if run.rows("host") else "", origin=first - start if start is not None else 0,
+        )
+    ]  # fmt: skip
 
 
 def _place(device: pl.DataFrame) -> str:

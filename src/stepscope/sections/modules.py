@@ -48,7 +48,7 @@ def _table(branches: pl.DataFrame, shown: pl.DataFrame, measure: str) -> Table:
     )
     on = "device" if measure == "device_total" else "host"
     columns: Columns = (("module", None), ("calls", "count"), *((f"{name} on the {on}", "ns") for name in passes))
-    return Table("", columns, tuple(rows.select("module", "calls", *passes).iter_rows()))
+    return Table("", columns, tuple(rows.select("module", "calls", *passes).iter_rows()), source="modules")
 
 
 SECTION = Section(title="Modules", order=85, group="modules", build=build)

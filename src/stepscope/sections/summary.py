@@ -36,6 +36,12 @@ NO_TRACE = r"^not a trace|^an execution trace|^a list that holds no events|JSON 
 
 _WINDOW = r"^trace of window "
 
+_TWO_STEPS = (
+    "The verdict's step of {} ends with the device's work; means, bar and gains are of the training process, whose "
+    "step is {}."
+)
+_APART = 0.005  # of a step: less is not seen in three digits
+
 
 def build(run: Run) -> list[Block]:
     blocks: list[Block] = [diagnose(run).verdict, *_overridden(run), *_losses(run), *_damaged(run)]
@@ -43,7 +49,7 @@ def build(run: Run) -> list[Block]:
         steady = steady_steps(run)
     except MissingData:
         return blocks  # the verdict says why nothing is known
-    return [*blocks, *_bar(steady), *_used(steps(run), steady), *_nothing(diagnose(run))]
+    return [*blocks, *_bar(steady), *_used(steps(run), steady), *_two_clocks(run, steady), *_nothing(diagnose(run))]
 
 
 def _overridden(run: Run) -> list[Block]:
@@ -167,6 +173,24 @@ def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
         values += [Value(count, "count") for count in reasons.values()]
     text += "." if ranks == 1 else ". The bar is the mean of all ranks."
     return [Text(text, tuple(values))]
+
+
+def _two_clocks(run: Run, steady: pl.DataFrame) -> list[Block]:
+    """Where the device decides: which of the two steps, and of the two shares of waiting, is whose."""
+    verdict = diagnose(run).verdict
+    if verdict.on_cpu or not verdict.step_ns:
+        return []
+    means = steady.filter(pl.col("rank") == verdict.rank).select(pl.col("duration", "data_wait").mean())
+    step, wait = means.row(0)
+    if not step:
+        return []
+    told, values = [], []
+    if abs(verdict.step_ns - step) > _APART * step:
+        told.append(_TWO_STEPS)
+        values += [Value(verdict.step_ns, "ns"), Value(step, "ns")]
+    if verdict.bound == "input" and wait and verdict.share and abs(verdict.share - wait / step) > _APART:
+        told.append("Of the data wait in the bar, the verdict counts only what leaves the device without work.")
+    return [Text(" ".join(told), tuple(values))] if told else []
 
 
 def _nothing(diagnosis: Diagnosis) -> list[Block]:

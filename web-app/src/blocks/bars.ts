@@ -1,20 +1,22 @@
 // One stacked bar: parts of one whole, with their names, shares and values beneath.
 
+import type { App } from "../app";
 import type { BarsBlock } from "../document/types";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
+import { named } from "../words";
 import { looks } from "./colours";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 1000; // units of the drawing, stretched to the page
 
-export function drawBars(host: HTMLElement, block: BarsBlock): void {
+export function drawBars(host: HTMLElement, block: BarsBlock, app: App): void {
   const values = block.parts.map((part) => Math.max(part.value ?? 0, 0));
   const sum = values.reduce((one, other) => one + other, 0);
   const scale = WIDTH * (block.whole ? Math.min(sum / block.whole, 1) : 1);
   const labels = block.parts.map((part, index) => {
     const share = sum > 0 ? (values[index] ?? 0) / sum : 0;
-    return { name: plain(part.label), value: quantity(part.value, block.unit), share: quantity(share, "ratio"), width: share * scale };
+    return { name: named(plain(part.label), app.words), value: quantity(part.value, block.unit), share: quantity(share, "ratio"), width: share * scale };
   });
   const colours = looks(block.parts.map((part) => part.label));
   const drawing = document.createElementNS(SVG, "svg");
@@ -32,7 +34,7 @@ export function drawBars(host: HTMLElement, block: BarsBlock): void {
     element("li", {}, element("i", { class: `part${colours[index]}` }), `${label.name} `, element("b", {}, label.share), " ", element("span", {}, label.value)),
   );
   host.append(
-    element("figure", {}, element("figcaption", {}, plain(block.title)), drawing, element("ul", { class: "legend" }, ...legend)),
+    element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), drawing, element("ul", { class: "legend" }, ...legend)),
   );
 }
 

@@ -5,6 +5,8 @@ import type { HeatmapBlock, TableBlock } from "../document/types";
 import { axis, drawChart, tooltip, type Option } from "../charts/chart";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
+import { named } from "../words";
+import type { Words } from "../words/en";
 import { colour } from "./colours";
 import { drawTable } from "./table";
 import { goToColumn, hasTimeline, stepForm } from "./when";
@@ -14,24 +16,24 @@ const TALLEST = 520;
 
 export function drawHeatmap(host: HTMLElement, block: HeatmapBlock, app: App): Cleanup {
   const height = Math.min(Math.max(block.ys.length * ROW + 90, 150), TALLEST);
-  const box = element("div", { class: "chart", role: "img", "aria-label": plain(block.title) });
+  const box = element("div", { class: "chart", role: "img", "aria-label": named(plain(block.title), app.words) });
   box.style.height = `${height}px`;
   const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
   details.addEventListener("toggle", () => {
     if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
   });
-  host.append(element("figure", {}, element("figcaption", {}, plain(block.title)), box, details));
-  if (block.x !== "step" || block.y !== "rank" || !hasTimeline(app)) return drawChart(box, () => option(block));
+  host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), box, details));
+  if (block.x !== "step" || block.y !== "rank" || !hasTimeline(app)) return drawChart(box, () => option(block, app.words));
   details.before(stepForm(block.xs, block.ys, app));
   box.classList.add("leads");
-  return drawChart(box, () => option(block), (chart, at) => {
+  return drawChart(box, () => option(block, app.words), (chart, at) => {
     if (!chart.containPixel("grid", at)) return;
     const [x = 0, y = 0] = chart.convertFromPixel("grid", at);
     goToColumn(block.xs, Math.round(x), block.ys[Math.round(y)] ?? null, app);
   });
 }
 
-function option(block: HeatmapBlock): Option {
+function option(block: HeatmapBlock, words: Words): Option {
   const values = block.values.flat().filter((value): value is number => value !== null);
   const [least, most] = values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
   return {
@@ -39,10 +41,10 @@ function option(block: HeatmapBlock): Option {
     tooltip: tooltip({
       formatter: (point: { value: [number, number, number] }) => {
         const [x, y, value] = point.value;
-        return `${block.y} ${block.ys[y]}, ${block.x} ${block.xs[x]}\n${quantity(value, block.unit)}`;
+        return `${named(block.y, words)} ${block.ys[y]}, ${named(block.x, words)} ${block.xs[x]}\n${quantity(value, block.unit)}`;
       },
     }),
-    xAxis: axis({ type: "category", data: block.xs.map(String), splitLine: { show: false }, name: block.x, nameLocation: "middle", nameGap: 24 }),
+    xAxis: axis({ type: "category", data: block.xs.map(String), splitLine: { show: false }, name: named(block.x, words), nameLocation: "middle", nameGap: 24 }),
     yAxis: axis({ type: "category", data: block.ys.map(String), inverse: true, splitLine: { show: false }, name: "" }),
     visualMap: {
       min: least,

@@ -6,6 +6,7 @@ import { drawFlames } from "../flame";
 import { drawBars } from "./bars";
 import { drawFinding } from "./finding";
 import { drawHeatmap } from "./heatmap";
+import { drawLanes } from "./lanes";
 import { drawLines } from "./lines";
 import { drawTable } from "./table";
 import { drawText } from "./text";
@@ -21,15 +22,17 @@ export function drawBlock(host: HTMLElement, block: Block, app: App, key: string
     case "table":
       return drawTable(host, block, app, key);
     case "bars":
-      return drawBars(host, block);
+      return drawBars(host, block, app);
     case "finding":
       return drawFinding(host, block, app);
     case "lines":
-      return drawLines(host, block, app);
+      return drawLines(host, block, app, key);
     case "heatmap":
       return drawHeatmap(host, block, app);
     case "flame":
       return drawFlames(host, [block], app, key);
+    case "lanes":
+      return drawLanes(host, block, app);
   }
 }
 

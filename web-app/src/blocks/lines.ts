@@ -4,32 +4,38 @@ import type { App, Cleanup } from "../app";
 import type { LinesBlock, TableBlock } from "../document/types";
 import { axis, drawChart, tooltip, type Option } from "../charts/chart";
 import { element } from "../dom/element";
-import { plain, quantity } from "../format/format";
+import { onAxis, plain, quantity } from "../format/format";
+import { named } from "../words";
+import type { Words } from "../words/en";
+import { draggedRange, rangePart } from "./range";
 import { colour, looks } from "./colours";
 import { drawTable } from "./table";
-import { goToColumn, goToMoment, hasTimeline, stepForm } from "./when";
+import { goToColumn, hasTimeline, stepForm, toMoments } from "./when";
 
+const NARROW = 600; // px of a page on which a legend takes a second line
 const FEW = 160; // bars that are wide enough to be seen apart
 
-export function drawLines(host: HTMLElement, block: LinesBlock, app: App): Cleanup {
-  const box = element("div", { class: "chart", role: "img", "aria-label": spoken(block) });
+export function drawLines(host: HTMLElement, block: LinesBlock, app: App, key: string): Cleanup {
+  const box = element("div", { class: "chart", role: "img", "aria-label": spoken(block, app.words) });
   const since = block.x === "time" && block.began ? { began: block.began, clock: "trace" as const } : null;
   const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
   details.addEventListener("toggle", () => {
     if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "", since);
   });
-  host.append(element("figure", {}, element("figcaption", {}, plain(block.title)), box, details));
-  if (since && hasTimeline(app)) {
-    box.classList.add("leads");
-    return drawChart(box, () => option(block), (chart, at) => {
-      if (chart.containPixel("grid", at)) goToMoment(since.began, chart.convertFromPixel("grid", at)[0] ?? 0, app);
-    });
+  host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), box, details));
+  const moments = since && hasTimeline(app) ? toMoments(since.began, app) : undefined;
+  if (moments) box.classList.add("leads");
+  if (block.opens) {
+    const { part, cleanup } = rangePart(block, key, app);
+    details.before(part);
+    const clean = drawChart(box, () => option(block, app.words), moments, draggedRange(box, key, app));
+    return () => [cleanup, clean].forEach((one) => one());
   }
-  if (block.x !== "step" || !hasTimeline(app)) return drawChart(box, () => option(block));
+  if (moments || block.x !== "step" || !hasTimeline(app)) return drawChart(box, () => option(block, app.words), moments);
   const xs = (block.lines[0]?.points ?? []).map(([x]) => x);
   details.before(stepForm(xs, [], app));
   box.classList.add("leads");
-  return drawChart(box, () => option(block), (chart, at) => {
+  return drawChart(box, () => option(block, app.words), (chart, at) => {
     if (!chart.containPixel("grid", at)) return;
     const x = chart.convertFromPixel("grid", at)[0] ?? 0;
     goToColumn(xs, isBars(block) ? Math.round(x) : xs.findLastIndex((one) => one <= x), null, app);
@@ -40,31 +46,33 @@ function isBars(block: LinesBlock): boolean {
   return block.stacked && Math.max(...block.lines.map((line) => line.points.length)) <= FEW;
 }
 
-function option(block: LinesBlock): Option {
+function option(block: LinesBlock, words: Words): Option {
   const colours = looks(block.lines.map((line) => line.label)).map((at) => colour(`--p${at}`));
   const bars = isBars(block);
+  const last = Math.max(0, ...block.lines.map((line) => line.points.at(-1)?.[0] ?? 0));
+  const most = highest(block);
   return {
     color: colours,
-    grid: { left: 8, right: 16, top: 34, bottom: 4, containLabel: true },
-    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: colour("--ink") }, data: block.lines.map((line) => plain(line.label)) },
-    tooltip: tooltip({ trigger: "axis", formatter: (points: Point[]) => told(block, points) }),
+    grid: { left: 8, right: 16, top: innerWidth < NARROW && block.lines.length > 3 ? 54 : 34, bottom: 4, containLabel: true },
+    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: colour("--ink") }, data: block.lines.map((line) => named(plain(line.label), words)) },
+    tooltip: tooltip({ trigger: "axis", formatter: (points: Point[]) => told(block, points, words) }),
     xAxis: axis({
       type: bars ? "category" : "value",
       name: "",
       min: bars ? undefined : "dataMin",
       max: bars ? undefined : "dataMax",
       splitLine: { show: false },
-      axisLabel: { formatter: (x: number | string) => quantity(Number(x), block.x_unit) },
+      axisLabel: { formatter: (x: number | string) => onAxis(Number(x), block.x_unit, last), hideOverlap: true },
     }),
-    yAxis: axis({ type: "value", axisLabel: { formatter: (y: number) => quantity(y, block.unit) }, max: top(block), interval: block.unit === "bytes" ? bytesApart(block) : undefined }),
-    dataZoom: [{ type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true }],
-    series: block.lines.map((line, at) => series(block, line, bars, at === 0)),
+    yAxis: axis({ type: "value", axisLabel: { formatter: (y: number) => onAxis(y, block.unit, most) }, max: top(block), interval: block.unit === "bytes" ? bytesApart(block) : undefined }),
+    dataZoom: block.opens ? [] : [{ type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true }],
+    series: block.lines.map((line, at) => series(block, line, bars, at === 0, words)),
   };
 }
 
-function series(block: LinesBlock, line: LinesBlock["lines"][number], bars: boolean, first: boolean): Option {
+function series(block: LinesBlock, line: LinesBlock["lines"][number], bars: boolean, first: boolean, words: Words): Option {
   return {
-    name: plain(line.label),
+    name: named(plain(line.label), words),
     type: bars ? "bar" : "line",
     stack: block.stacked ? "all" : undefined,
     barCategoryGap: "12%",
@@ -74,19 +82,26 @@ function series(block: LinesBlock, line: LinesBlock["lines"][number], bars: bool
     step: block.stacked ? undefined : "end",
     large: false,
     data: bars ? line.points.map(([x, y]) => [String(x), y]) : line.points,
-    markLine: first ? limits(block) : undefined,
+    markLine: first ? limits(block, words) : undefined,
   };
 }
 
-function limits(block: LinesBlock): Option | undefined {
+function limits(block: LinesBlock, words: Words): Option | undefined {
   if (!block.limits.length) return undefined;
   return {
     silent: true,
     symbol: "none",
     lineStyle: { color: colour("--warn"), type: "dashed" },
     label: { position: "insideStartTop", color: colour("--ink"), formatter: (mark: { name: string }) => mark.name },
-    data: block.limits.map((limit) => ({ yAxis: limit.value, name: `${plain(limit.label)} ${quantity(limit.value, block.unit)}` })),
+    data: block.limits.map((limit) => ({ yAxis: limit.value, name: `${named(plain(limit.label), words)} ${quantity(limit.value, block.unit)}` })),
   };
+}
+
+/** The largest value that is drawn: of what is stacked the sums. */
+function highest(block: LinesBlock): number {
+  const sums = new Map<number, number>();
+  for (const line of block.lines) for (const [x, y] of line.points) sums.set(x, block.stacked ? (sums.get(x) ?? 0) + (y ?? 0) : Math.max(sums.get(x) ?? 0, y ?? 0));
+  return [...sums.values(), ...block.limits.map((limit) => limit.value)].reduce((one, other) => Math.max(one, other), 0);
 }
 
 /** Limits are to be seen, though the curves stay far below them. */
@@ -106,22 +121,22 @@ interface Point {
   value: [number | string, number | null];
 }
 
-function told(block: LinesBlock, points: Point[]): string {
+function told(block: LinesBlock, points: Point[], words: Words): string {
   const [first] = points;
   if (!first) return "";
   const lines = points.map((point) => `${point.seriesName}  ${quantity(point.value[1], block.unit)}`);
   const sum = points.reduce((all, point) => all + (point.value[1] ?? 0), 0);
   const total = block.stacked ? [`=  ${quantity(sum, block.unit)}`] : [];
-  return [`${block.x} ${quantity(Number(first.value[0]), block.x_unit)}`, ...lines, ...total].join("\n");
+  return [`${named(block.x, words)} ${quantity(Number(first.value[0]), block.x_unit)}`, ...lines, ...total].join("\n");
 }
 
-function spoken(block: LinesBlock): string {
+function spoken(block: LinesBlock, words: Words): string {
   const parts = block.lines.map((line) => {
     const values = line.points.flatMap(([, y]) => (y === null ? [] : [y]));
     const most = values.reduce((one, other) => Math.max(one, other), 0);
-    return `${plain(line.label)}: ≤ ${quantity(most, block.unit)}`;
+    return `${named(plain(line.label), words)}: ≤ ${quantity(most, block.unit)}`;
   });
-  return `${plain(block.title)}. ${parts.join("; ")}`;
+  return `${named(plain(block.title), words)}. ${parts.join("; ")}`;
 }
 
 function asTable(block: LinesBlock): TableBlock {

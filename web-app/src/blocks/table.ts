@@ -4,6 +4,8 @@ import type { App, Cleanup } from "../app";
 import type { TableBlock } from "../document/types";
 import { element } from "../dom/element";
 import { csv, filtered, markdown, shown, sorted } from "../tables/model";
+import { named } from "../words";
+import { BESIDE } from "../tables/deeper";
 import { wayOf, type Since } from "../tables/moments";
 import { TablePlace } from "../tables/place";
 import { drawPlain } from "../tables/plain_table";
@@ -14,10 +16,11 @@ const WHOLE = 200; // rows that a page draws in no time
 
 export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: string, since: Since | null = null): Cleanup | void {
   const more = allRows(block, app);
-  if (block.rows.length > WHOLE) return tableView(host, block, app, key, more, since);
+  const source = (block.source ?? "").replaceAll("-", "_");
+  if (block.rows.length > WHOLE) return tableView(host, block, app, key, more, source, since);
   const place = new TablePlace(app.state, key);
-  const box = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": block.title || app.words.analysis });
-  const way = wayOf(block, app, since);
+  const box = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": named(block.title, app.words) || app.words.analysis });
+  const way = wayOf(block, app, source, since);
   const rows = () => {
     const sort = place.sort;
     const at = block.columns.findIndex((column) => column.name === sort?.column);
@@ -25,7 +28,7 @@ export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: s
     return sort && at >= 0 ? sorted(found, at, sort.descending) : found;
   };
   const draw = () => {
-    drawPlain(box, block, { rows: rows(), shown: shown(block, place.hidden), sort: place.sort, way, onSort: (sort) => change(() => (place.sort = sort)) });
+    drawPlain(box, block, { rows: rows(), shown: shown(block, place.hidden), sort: place.sort, way, words: app.words, onSort: (sort) => change(() => (place.sort = sort)) });
     bar.count(rows().length);
   };
   const change = (how: () => void) => {
@@ -49,7 +52,11 @@ export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: s
 function allRows(block: TableBlock, app: App): Node[] {
   if (!block.source || !app.served) return [];
   const name = block.source.replaceAll("-", "_");
-  return [element("a", { class: "small", href: app.state.address({ view: "tables", table: name }) }, app.words.allRows)];
+  const beside = BESIDE[name];
+  return [
+    element("a", { class: "small", href: app.state.address({ view: "tables", table: name }) }, app.words.allRows),
+    ...(beside ? [element("a", { class: "small", href: app.state.address({ view: "tables", table: beside }) }, beside)] : []),
+  ];
 }
 
 /** The heading that was clicked is a new element after sorting: it keeps the focus. */

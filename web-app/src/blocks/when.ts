@@ -1,6 +1,7 @@
 // Controls that jump to a place of the timeline, or say what shows it where this page cannot.
 
 import type { App } from "../app";
+import type { Chart } from "../charts/chart";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
 import { showSince, showSteps, timeline } from "../timeline";
@@ -27,9 +28,13 @@ export function goToColumn(xs: readonly number[], at: number, rank: number | nul
   void visit(() => showSteps({ first, last: next === undefined ? first : next - 1, rank }, `${app.words.step} ${first}`, app), app);
 }
 
-/** Go to a moment of a chart over time: `began` is what its axis counts from, on the clock of traces. */
-export function goToMoment(began: string, moment: number, app: App): void {
-  void visit(() => showSince({ began, clock: "trace" }, Math.round(moment), null, null, app), app);
+/** What a click on a chart over time does: `began` is what its axis counts from, on the clock of traces. */
+export function toMoments(began: string, app: App): (chart: Chart, at: [number, number]) => void {
+  return (chart, at) => {
+    if (!chart.containPixel("grid", at)) return;
+    const moment = Math.round(chart.convertFromPixel("grid", at)[0] ?? 0);
+    void visit(() => showSince({ began, clock: "trace" }, moment, null, null, app), app);
+  };
 }
 
 /** Beneath a chart over steps: the way into the timeline without a mouse. */

@@ -32,12 +32,13 @@ export type Option = Record<string, unknown>;
 
 export type Chart = echarts.ECharts;
 
-/** Draw a chart into `host`, and again in other colours when the theme changes; `option` is asked each time. `onPoint`: a click, in pixels. */
-export function drawChart(host: HTMLElement, option: () => Option, onPoint?: (chart: Chart, at: [number, number]) => void): Cleanup {
+/** Draw a chart into `host`, and again in other colours when the theme changes; `option` is asked each time. `onPoint`: a click, in pixels; `drawn` gets the chart. */
+export function drawChart(host: HTMLElement, option: () => Option, onPoint?: (chart: Chart, at: [number, number]) => void, drawn?: (chart: Chart) => void): Cleanup {
   const chart = echarts.init(host, null, { renderer: "canvas" });
   const draw = () => chart.setOption({ animation: false, textStyle: { color: colour("--ink") }, ...option() } as echarts.EChartsCoreOption, true);
   draw();
   if (onPoint) chart.getZr().on("click", (event) => onPoint(chart, [event.offsetX, event.offsetY]));
+  drawn?.(chart);
   const sizes = new ResizeObserver(() => chart.resize());
   sizes.observe(host);
   window.addEventListener("stepscope-theme", draw);

@@ -23,6 +23,8 @@ export interface VerdictBlock {
   share: number | null;
   sentence: string;
   steps: number | null;
+  /** What to record or do so that more is known; empty where nothing is missing. */
+  next: string;
 }
 
 export interface TableBlock {
@@ -80,6 +82,18 @@ export interface LinesBlock {
   limits: { label: string; value: number }[];
   /** Moment on the clock of traces that an axis of time counts from, in ns. */
   began?: string | null;
+  /** The analysis that tells more of a range of time, or nothing. */
+  opens?: string;
+  /** Where x is 0, in ns since the start of the recording. */
+  origin?: number;
+}
+
+export interface LanesBlock {
+  kind: "lanes";
+  title: string;
+  length: number;
+  kinds: string[];
+  lanes: { label: string; spans: [number, number, string][] }[];
 }
 
 export interface HeatmapBlock {
@@ -126,7 +140,8 @@ export type Block =
   | FindingBlock
   | LinesBlock
   | HeatmapBlock
-  | FlameBlock;
+  | FlameBlock
+  | LanesBlock;
 
 export interface Section {
   /** Heading of the navigation under which it stands. */

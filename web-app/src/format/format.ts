@@ -37,6 +37,14 @@ export function quantity(value: number | null | undefined, unit: Unit | null, de
   }
 }
 
+/** The text of a mark on an axis whose largest value is `most`: all marks of it are in one unit, `0 ms` beside `20 ms`. */
+export function onAxis(value: number, unit: Unit | null, most: number): string {
+  const scales = unit === "ns" ? TIMES : unit === "bytes" ? SIZES : unit === "FLOP" ? WORK : null;
+  if (!scales) return quantity(value, unit);
+  const [scale, suffix] = scaleOf(most, scales);
+  return `${digits(value / scale)} ${suffix}`;
+}
+
 /** One cell of a table: a quantity, yes or no, or a name. */
 export function cell(value: Cell | undefined, unit: Unit | null, decimal = false, limit = NAME_LIMIT): string {
   if (typeof value === "boolean") return value ? "yes" : "no";
@@ -106,17 +114,16 @@ function scaled(value: number, scales: Scales, decimal: boolean): string {
 
 /** The largest scale in which the value, as it will be printed, is not below 1. */
 function scaleOf(value: number, scales: Scales): readonly [number, string] {
-  const rounded = Math.abs(toPrecision(value, 3));
-  return scales.findLast(([scale]) => rounded >= scale) ?? scales[0]!;
+  return scales.findLast(([scale]) => Math.abs(toPrecision(value / scale, 3)) >= 1) ?? scales[0]!;
 }
 
-/** Three significant digits, without trailing zeros or an exponent. */
+/** Three significant digits, without trailing zeros, and without an exponent down to a millionth. */
 function digits(value: number): string {
   const rounded = toPrecision(value, 3);
   if (rounded === 0) return "0";
   if (Math.abs(rounded) >= 100) return grouped(toFixed(rounded, 0));
-  if (Math.abs(rounded) < 1e-3) return rounded.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
-  return toFixed(rounded, 5).replace(/0+$/, "").replace(/\.$/, "");
+  if (Math.abs(rounded) < 1e-6) return rounded.toExponential(2).replace(/e([+-])(\d)$/, "e$10$2");
+  return toFixed(rounded, Math.abs(rounded) >= 1e-3 ? 5 : 8).replace(/0+$/, "").replace(/\.$/, "");
 }
 
 /** Whole per cent from 10 up, one decimal below, `<0.1` for what is nearly nothing. */

@@ -5,6 +5,7 @@ import { element } from "../dom/element";
 import { drawPlain } from "../tables/plain_table";
 import { drawBlock } from "../blocks";
 import { plain } from "../format/format";
+import { named } from "../words";
 import { overview } from "../views/overview";
 import { showTheme } from "./theme";
 
@@ -33,16 +34,16 @@ function drawAll(paper: HTMLElement, app: App, views: readonly View[]): void {
   for (const details of first.querySelectorAll("details")) details.open = true;
   const names = new Set(views.map((view) => view.name));
   for (const section of app.document.sections.filter((one) => names.has(one.name))) {
-    const part = element("section", {}, element("h2", {}, plain(section.title)));
+    const part = element("section", {}, element("h2", {}, named(plain(section.title), app.words)));
     paper.append(part);
     for (const block of section.blocks) {
       if (block.kind !== "table") {
         drawBlock(part, block, app, "paper");
         continue;
       }
-      const box = element("div", { class: "table" }, block.title ? element("h3", {}, plain(block.title)) : "");
+      const box = element("div", { class: "table" }, block.title ? element("h3", {}, named(plain(block.title), app.words)) : "");
       const whole = element("div", {});
-      drawPlain(whole, block, { rows: block.rows, shown: block.columns.map((_, at) => at), sort: null });
+      drawPlain(whole, block, { rows: block.rows, shown: block.columns.map((_, at) => at), sort: null, words: app.words });
       box.append(whole);
       part.append(box);
     }

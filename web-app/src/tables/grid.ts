@@ -13,6 +13,8 @@ import {
 } from "tabulator-tables";
 import type { Cell } from "../document/types";
 import { plain } from "../format/format";
+import { named } from "../words";
+import type { Words } from "../words/en";
 import type { Way } from "./moments";
 import { compare, isNumber, textOf, type Model } from "./model";
 import type { Sort } from "./plain_table";
@@ -28,6 +30,8 @@ Tabulator.registerModule([
   TooltipModule,
 ]);
 
+const NARROW = 832; // px: on a telephone, where nothing hovers, names are whole and the table scrolls
+
 type Row = readonly Cell[];
 
 export interface Grid {
@@ -40,12 +44,12 @@ export interface Grid {
 }
 
 /** A grid of the rows in `host`. `onSort` is told by which column the reader sorted. */
-export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], sort: Sort | null, onSort: (sort: Sort) => void, way: Way): Grid {
+export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], sort: Sort | null, onSort: (sort: Sort) => void, way: Way, words: Words): Grid {
   const table = new Tabulator(host, {
     data: rows.map((row) => ({ row })),
     height: "100%",
     layout: "fitDataFill",
-    columns: model.columns.map((_, at) => columnOf(model, at, way)),
+    columns: model.columns.map((_, at) => columnOf(model, at, way, words)),
     initialSort: initial(model, sort),
     placeholder: "–",
     columnHeaderSortMulti: false,
@@ -55,7 +59,7 @@ export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], 
     if (first) onSort({ column: model.columns[Number(first.field)]?.name ?? "", descending: first.dir === "desc" });
   });
   const built = new Promise<void>((done) => table.on("tableBuilt", () => done()));
-  void built.then(() => nameParts(host, model));
+  void built.then(() => nameParts(host, model, words));
   return {
     show: (shown) => void built.then(() => table.replaceData(shown.map((row) => ({ row })))),
     hide: (hidden) =>
@@ -68,25 +72,25 @@ export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], 
 }
 
 /** The box that scrolls takes the focus, so it is the group of rows, not a part between grid and rows. */
-function nameParts(host: HTMLElement, model: Model): void {
-  host.setAttribute("aria-label", plain(model.title) || "rows");
+function nameParts(host: HTMLElement, model: Model, words: Words): void {
+  host.setAttribute("aria-label", named(plain(model.title), words) || words.rows);
   host.removeAttribute("aria-owns");
   host.querySelector(".tabulator-tableholder")?.setAttribute("role", "rowgroup");
   host.querySelector(".tabulator-table")?.setAttribute("role", "presentation");
 }
 
-function columnOf(model: Model, at: number, way: Way): object {
+function columnOf(model: Model, at: number, way: Way, words: Words): object {
   const column = model.columns[at]!;
   const numbers = isNumber(model, at);
   const value = (data: { row: Row }): Cell => data.row[at] ?? null;
   return {
-    title: plain(column.name),
+    title: named(plain(column.name), words),
     field: String(at),
     headerTooltip: column.meaning || false,
     hozAlign: numbers ? "right" : "left",
     headerHozAlign: numbers ? "right" : "left",
     headerSortStartingDir: numbers ? "desc" : "asc",
-    maxInitialWidth: 420,
+    maxInitialWidth: innerWidth < NARROW ? undefined : 420,
     formatter: (cell: { getData(): { row: Row } }) => way(cell.getData().row, at) ?? document.createTextNode(textOf(model, value(cell.getData()), at)),
     tooltip: (_: unknown, cell: { getData(): { row: Row } }) => {
       const text = value(cell.getData());

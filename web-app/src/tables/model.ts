@@ -19,6 +19,16 @@ export function filtered(model: Model, filter: string, rows = model.rows): reado
   });
 }
 
+/** The table with only the rows whose columns have these values; of a column with `/`, a path or one below it. */
+export function narrowed(model: Model, only: ReadonlyMap<string, string>): Model {
+  const tests = [...only].flatMap(([name, value]) => {
+    const path = name.endsWith("/");
+    const at = model.columns.findIndex((column) => column.name === (path ? name.slice(0, -1) : name));
+    return at < 0 ? [] : [(row: readonly Cell[]) => String(row[at]) === value || (path && String(row[at]).startsWith(`${value}.`))];
+  });
+  return tests.length ? { ...model, rows: model.rows.filter((row) => tests.every((test) => test(row))) } : model;
+}
+
 /** Rows by a column; absent cells come last, whichever way. */
 export function sorted(rows: readonly (readonly Cell[])[], at: number, descending: boolean): readonly (readonly Cell[])[] {
   const sign = descending ? -1 : 1;

@@ -1,13 +1,14 @@
-// Rows that lie somewhere in time: the cell of the step, or of the start, leads to the place in the timeline.
+// Where cells lead: that of the step, or of the start, into the timeline, that of a name to what is inside its row.
 
 import type { App } from "../app";
 import { hasTimeline, whenButton } from "../blocks/when";
 import type { Cell } from "../document/types";
 import { showSince, showSteps } from "../timeline";
+import { downOf } from "./deeper";
 import { textOf, type Model } from "./model";
 
 /** The button of a cell; nothing for most cells. */
-export type Way = (row: readonly Cell[], at: number) => HTMLButtonElement | null;
+export type Way = (row: readonly Cell[], at: number) => HTMLElement | null;
 
 /** What moments of a table count from, and the clock that they are on; of rows with a clock of their own: `row`. */
 export interface Since {
@@ -17,8 +18,14 @@ export interface Since {
 
 const OF_TRACE = "kineto"; // the word of a row for the clock of traces
 
-/** `since`: null where the timeline does not know the times of the table. */
-export function wayOf(model: Model, app: App, since: Since | null = null): Way {
+/** `table` is its name; `since` is null where the timeline does not know its times. */
+export function wayOf(model: Model, app: App, table: string, since: Since | null = null): Way {
+  const down = downOf(table, model, app);
+  const when = whenOf(model, app, since);
+  return (row, at) => when(row, at) ?? down(row, at, textOf(model, row[at], at));
+}
+
+function whenOf(model: Model, app: App, since: Since | null): Way {
   if (!hasTimeline(app)) return () => null;
   const place = (name: string) => model.columns.findIndex((column) => column.name === name || column.name === `${name}, since first`);
   const [start, end, duration, time, step, rank, clock] = ["start", "end", "duration", "time", "step", "rank", "clock"].map(place) as [number, number, number, number, number, number, number];

@@ -1,4 +1,4 @@
-// How a table stands in the address: `KEY.q` its filter, `KEY.s` its order, `KEY.h` hidden columns.
+// How a table stands in the address: `KEY.q` its filter, `KEY.s` its order, `KEY.h` hidden columns, `KEY.w` the values that columns must have.
 
 import type { State } from "../state/state";
 import type { Sort } from "./plain_table";
@@ -15,6 +15,17 @@ export class TablePlace {
 
   set filter(filter: string) {
     this.state.set({ [`${this.key}.q`]: filter }, "replace");
+  }
+
+  /** Values that columns must have: how the table was come to. */
+  get only(): ReadonlyMap<string, string> {
+    return new Map(new URLSearchParams(this.state.get(`${this.key}.w`)));
+  }
+
+  /** The address without one of them. */
+  without(column: string): string {
+    const rest = new URLSearchParams([...this.only].filter(([name]) => name !== column));
+    return this.state.address({ [`${this.key}.w`]: rest.toString() });
   }
 
   get sort(): Sort | null {

@@ -4,6 +4,8 @@ import type { Cell } from "../document/types";
 import { element, fill } from "../dom/element";
 import { breakable, sentence, unbroken } from "../blocks/words";
 import { plain } from "../format/format";
+import { named } from "../words";
+import type { Words } from "../words/en";
 import { isNumber, textOf, type Model } from "./model";
 import type { Way } from "./moments";
 
@@ -21,6 +23,7 @@ export interface View {
   rows: readonly (readonly Cell[])[];
   shown: readonly number[];
   sort: Sort | null;
+  words: Words;
   onSort?: (sort: Sort) => void;
   way?: Way;
 }
@@ -29,11 +32,11 @@ export interface View {
 export function drawPlain(host: HTMLElement, model: Model, view: View): void {
   const kinds = model.columns.map((_, at) => kindOf(model, at));
   const head = element("tr", {}, ...view.shown.map((at) => heading(model, at, kinds[at] ?? "", view)));
-  const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? "", view.way))));
+  const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? "", view))));
   const shownKinds = view.shown.map((at) => kinds[at]);
   const many = shownKinds.includes(LONG) ? MANY_COLUMNS : TOO_MANY_COLUMNS;
   const stacks = shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
-  const table = element("table", { class: stacks ? "stacks" : "", "aria-label": plain(model.title) || undefined });
+  const table = element("table", { class: stacks ? "stacks" : "", "aria-label": named(plain(model.title), view.words) || undefined });
   table.append(element("thead", {}, head), element("tbody", {}, ...rows));
   fill(host, table);
 }
@@ -41,7 +44,7 @@ export function drawPlain(host: HTMLElement, model: Model, view: View): void {
 function heading(model: Model, at: number, kind: string, view: View): HTMLElement {
   const column = model.columns[at]!;
   const order = view.sort?.column === column.name ? (view.sort.descending ? "descending" : "ascending") : undefined;
-  const name = plain(column.name);
+  const name = named(plain(column.name), view.words);
   const head = element("th", { scope: "col", class: kind, "aria-sort": order, title: column.meaning || undefined });
   if (!view.onSort) {
     head.append(name);
@@ -60,12 +63,12 @@ function next(sort: Sort | null, column: string, numbers: boolean): Sort {
   return { column, descending: sort?.column === column ? !sort.descending : numbers };
 }
 
-function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, way?: Way): HTMLElement {
+function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, view: View): HTMLElement {
   const text = textOf(model, row[at], at);
   const number = kind === "number";
-  const content = way?.(row, at) ?? (number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text));
+  const content = view.way?.(row, at) ?? (number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text));
   const whole = typeof row[at] === "string" && row[at] !== text ? plain(row[at], 4000) : undefined;
-  return element("td", { class: kind, "data-label": plain(model.columns[at]?.name ?? ""), title: whole }, element("span", {}, content));
+  return element("td", { class: kind, "data-label": named(plain(model.columns[at]?.name ?? ""), view.words), title: whole }, element("span", {}, content));
 }
 
 function kindOf(model: Model, at: number): string {

@@ -2,14 +2,16 @@
 
 import type { App, Cleanup } from "../app";
 import { element } from "../dom/element";
+import { plain } from "../format/format";
 import { drawGrid } from "./grid";
-import { csv, filtered, markdown, shown, type Model } from "./model";
+import { csv, filtered, markdown, narrowed, shown, type Model } from "./model";
 import { wayOf, type Since } from "./moments";
 import { TablePlace } from "./place";
 import { tools } from "./tools";
 
-export function tableView(host: HTMLElement, model: Model, app: App, key: string, more: readonly Node[] = [], since: Since | null = null): Cleanup {
+export function tableView(host: HTMLElement, whole: Model, app: App, key: string, more: readonly Node[] = [], name = "", since: Since | null = null): Cleanup {
   const place = new TablePlace(app.state, key);
+  const model = narrowed(whole, place.only);
   const box = element("div", { class: "grid" });
   const bar = tools(model, app, {
     filter: place.filter,
@@ -27,10 +29,19 @@ export function tableView(host: HTMLElement, model: Model, app: App, key: string
     csv: () => csv(model, grid.rows(), shown(model, place.hidden)),
     markdown: () => markdown(model, grid.rows(), shown(model, place.hidden)),
   }, more);
-  host.append(element("div", { class: "table long" }, bar.bar, box));
+  host.append(element("div", { class: "table long" }, only(place, app), bar.bar, box));
   const rows = filtered(model, place.filter);
-  const grid = drawGrid(box, model, rows, place.sort, (sort) => (place.sort = sort), wayOf(model, app, since));
+  const grid = drawGrid(box, model, rows, place.sort, (sort) => (place.sort = sort), wayOf(model, app, name, since), app.words);
   grid.hide(place.hidden);
   bar.count(rows.length);
   return () => grid.destroy();
+}
+
+/** What the rows are narrowed to, each with a link that takes it away. */
+function only(place: TablePlace, app: App): HTMLElement | null {
+  if (!place.only.size) return null;
+  const items = [...place.only].map(([name, value]) =>
+    element("li", {}, element("code", {}, name.endsWith("/") ? `${plain(name.slice(0, -1))} = ${plain(value)}[.…]` : `${plain(name)} = ${plain(value)}`), " ", element("a", { href: place.without(name), "aria-label": `${plain(name)}: ${app.words.allAgain}`, title: app.words.allAgain }, "✕")),
+  );
+  return element("ul", { class: "only", "aria-label": app.words.onlyRows }, ...items);
 }

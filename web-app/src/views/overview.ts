@@ -7,6 +7,7 @@ import { sentence } from "../blocks/words";
 import type { Block, Page, Report } from "../document/types";
 import { element } from "../dom/element";
 import { counted, plain, quantity } from "../format/format";
+import { named } from "../words";
 
 export const overview: View = {
   name: "overview",
@@ -55,11 +56,11 @@ function facts(report: Report, app: App): HTMLElement {
   return element("dl", { class: "facts" }, ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
-/** What to change, and how sure that is; the heading says what limits the run. */
+/** What to change, or record, and how sure that is; the heading says what limits the run, the summary if nothing was found. */
 function answers(report: Report, app: App): HTMLElement {
   const { words } = app;
   const [first] = report.findings;
-  const change = first ? `${plain(first.title, 400)}${first.gain ? `: ${gainWords(first, app)}` : ""}` : words.nothingFound;
+  const change = first ? `${plain(first.title, 400)}${first.gain ? `: ${gainWords(first, app)}` : ""}` : report.verdict.next;
   const steps = report.verdict.steps ? `${words.steps}: ${counted(report.verdict.steps, "", "").trim()}. ` : "";
   const looked = `${report.checked.length} ${words.notCheckedLine} ${report.unchecked.length}.`;
   const sure = first?.gain ? `${words.gain}: ${words.confidence[first.gain.confidence] ?? first.gain.confidence}. ` : "";
@@ -67,7 +68,8 @@ function answers(report: Report, app: App): HTMLElement {
     [words.change, change],
     [words.sure, `${sure}${steps}${looked}`],
   ] as const;
-  return element("dl", { class: "answers" }, ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, sentence(value)))));
+  const told = rows.filter(([, value]) => value);
+  return element("dl", { class: "answers" }, ...told.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, sentence(value)))));
 }
 
 function findings(report: Report, app: App): HTMLElement | string {
@@ -88,7 +90,7 @@ function unchecked(report: Report, app: App): HTMLElement | string {
 function notRecorded(report: Report, app: App): HTMLElement | string {
   const lacking = new Map<string, string[]>();
   for (const section of report.sections) {
-    if (section.missing) lacking.set(section.missing.how, [...(lacking.get(section.missing.how) ?? []), section.title]);
+    if (section.missing) lacking.set(section.missing.how, [...(lacking.get(section.missing.how) ?? []), named(section.title, app.words)]);
   }
   if (!lacking.size) return "";
   const items = [...lacking].map(([how, titles]) => element("li", {}, `${plain(titles.join(", "), 400)}: `, sentence(plain(how, 400))));

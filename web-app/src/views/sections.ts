@@ -5,6 +5,7 @@ import { drawBlocks } from "../blocks";
 import type { Section } from "../document/types";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
+import { named } from "../words";
 
 const IN_OVERVIEW = ["summary", "findings"]; // what the first view shows already
 
@@ -18,13 +19,13 @@ function viewOf(section: Section): View {
   return {
     name: section.name,
     group: groupOf(section),
-    title: () => plain(section.title),
+    title: (app) => named(plain(section.title), app.words),
     draw: (host, app) => drawSection(host, section, app),
   };
 }
 
 function drawSection(host: HTMLElement, section: Section, app: App): Cleanup {
-  host.append(element("h2", {}, plain(section.title)));
+  host.append(element("h2", {}, named(plain(section.title), app.words)));
   return drawBlocks(host, section.blocks, app, section.name);
 }
 

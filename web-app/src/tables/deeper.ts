@@ -1,0 +1,83 @@
+// The way down: from a row to the rows of the next table that are inside it: step, module, operator, kernel.
+
+import type { App } from "../app";
+import { element } from "../dom/element";
+import { plain } from "../format/format";
+import type { Cell } from "../document/types";
+import type { Model } from "./model";
+
+interface Step {
+  /** The cell that leads down. */
+  cell: string;
+  table: string;
+  /** Column without which nothing is inside, such as time on a device. */
+  needs?: string;
+  /** Columns of the next table, by the columns of this one that say the same; with `/`: the paths below, too. */
+  same: Record<string, string>;
+}
+
+const IN_MODULE = { rank: "rank", module: "module/", pass: "pass" };
+const DOWN: Record<string, Step> = {
+  steps: { cell: "duration", table: "module_steps", same: { rank: "rank", step: "step" } },
+  module_steps: { cell: "module", table: "module_operators", same: IN_MODULE },
+  modules: { cell: "module", table: "module_operators", same: IN_MODULE },
+  module_operators: { cell: "name", table: "module_kernels", needs: "device_total", same: { ...IN_MODULE, module: "module", name: "operator" } },
+  module_kernels: { cell: "name", table: "kernels", same: { rank: "rank", name: "name" } },
+};
+
+/** Tables of the same in more detail: modules step by step. */
+export const BESIDE: Record<string, string> = { modules: "module_steps" };
+
+/** A link of a cell to what is inside its row; nothing for most cells. */
+export function downOf(table: string, model: Model, app: App): (row: readonly Cell[], at: number, text: string) => HTMLElement | null {
+  const step = DOWN[table];
+  const from = model.columns.findIndex((column) => column.name === step?.cell);
+  const needed = model.columns.findIndex((column) => column.name === step?.needs);
+  if (!step || from < 0) return () => null;
+  return (row, at, text) => {
+    if (at !== from || row[at] === null || (needed >= 0 && !row[needed])) return null;
+    const only = new URLSearchParams();
+    model.columns.forEach((column, place) => {
+      const name = step.same[column.name];
+      const value = row[place];
+      if (name && value !== null && value !== undefined) only.set(name, String(value));
+    });
+    return app.served ? link(text, step.table, only, app) : button(text, step.table, only, app);
+  };
+}
+
+function link(text: string, table: string, only: URLSearchParams, app: App): HTMLElement {
+  const address = app.state.address({ view: "tables", table, [`t.${table}.w`]: only.toString(), [`t.${table}.q`]: "" });
+  return element("a", { class: "down", href: address, title: `${app.words.inside}: ${table}` }, text);
+}
+
+/** In a file, which holds no such table, the command takes the place of the link. */
+function button(text: string, table: string, only: URLSearchParams, app: App): HTMLElement {
+  const made = element("button", { type: "button", class: "down", title: `${app.words.inside}: ${table}` }, text);
+  made.addEventListener("click", () => showCommand(commandOf(table, only, app), app));
+  return made;
+}
+
+function commandOf(table: string, only: URLSearchParams, app: App): string {
+  const tests = [...only].map(([name, value]) => ` --where ${quoted(name.endsWith("/") ? `${name.slice(0, -1)}=${value}*` : `${name}=${value}`)}`);
+  return `stepscope show ${table} ${pathOf(app)}${tests.join("")}`;
+}
+
+/** The run as it was opened, for a command. */
+export function pathOf(app: App): string {
+  return app.document.schema === "stepscope-report" ? quoted(plain(app.document.run.path, 400)) : "PATH";
+}
+
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** What a file does not hold, and the command that shows it. */
+export function showCommand(command: string, app: App): void {
+  const close = element("button", { type: "button" }, app.words.close);
+  const dialog = element("dialog", { "aria-label": app.words.inside }, element("p", {}, app.words.commandFor), element("p", {}, element("code", {}, command)), close);
+  close.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
