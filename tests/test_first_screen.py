@@ -238,3 +238,14 @@ def test_one_steady_step_of_several_is_not_called_the_only_one() -> None:
     found = summary(synth.run())
     assert "of one step of 50 ms" in found
     assert "Means over 1 of 4 steps" in found
+
+
+def test_of_several_ranks_it_names_the_one_whose_step_it_is() -> None:
+    synth = Synth()
+    for rank in range(2):
+        for step in range(4):
+            start = 100 * step
+            synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100, rank=rank)
+            synth.kernel(start, start + 90, rank=rank)
+        synth.kernel(400, 420, rank=rank)
+    assert "of the training process, whose step on rank 0 is 100 ms." in summary(synth.run())

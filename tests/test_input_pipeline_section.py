@@ -1,15 +1,24 @@
 """What a report says of the input pipeline, and which call of a worker the rule points at."""
 
+import io
+import json
+from importlib.resources import files
+
+import jsonschema
 import pytest
 
 from stepscope.analyses._worker_calls import slowest_calls
+from stepscope.cli._assemble import assemble
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Place
 from stepscope.core.report import Lanes, Table, Text
 from stepscope.core.synth import MS, Synth
 from stepscope.render.charts import lanes_table
 from stepscope.render.format import text
+from stepscope.render.json import dumps, report_document
+from stepscope.render.markdown import report_markdown
 from stepscope.render.svg import svg
+from stepscope.render.terminal import console_for, print_report
 from stepscope.rules.input_bound import RULE
 from stepscope.sections.clocks import SECTION as CLOCKS
 from stepscope.sections.input_pipeline import SECTION
@@ -172,3 +181,14 @@ def test_workers_that_wait_for_cores_and_starts_that_are_waited_for_are_said() -
         "machine with free cores. Compare CPU times; core_waits tells who has the cores.",
         "Workers of loader 0 were started 2 times, and training waited 4e+07 for their start and end each time.",
     ]
+
+
+def test_every_renderer_draws_the_workers() -> None:
+    report = assemble(two_workers_in_step().run())
+    schema = json.loads(files("stepscope.render").joinpath("report.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(json.loads(dumps(report_document(report))))
+    stream = io.StringIO()
+    print_report(console_for(stream), report)
+    for drawn in (stream.getvalue(), report_markdown(report)):
+        assert "Workers and training over some batches" in drawn
+        assert "216 ms" in drawn  # training waited for six of twelve batches

@@ -203,6 +203,16 @@ def test_without_findings_the_next_command_is_what_to_change(browser: Browser, t
         assert page.locator("main").inner_text().count("Nothing found") == 0
 
 
+def test_that_nothing_was_found_is_said_once(browser: Browser, tmp_path: Path) -> None:
+    synth = Synth()
+    steps_of(synth, 0, wait=0)
+    page_file = tmp_path / "report.html"
+    page_file.write_text(report_html(assemble(synth.run())), encoding="utf-8")
+    with opened(browser, page_file.as_uri()) as page:
+        assert page.locator(".answers dt").all_inner_texts() == ["How sure"]
+        assert page.locator("main").inner_text().count("none of the rules that looked sees time") == 1
+
+
 def test_a_long_name_is_whole_on_a_telephone(browser: Browser, address: str) -> None:
     with opened(browser, address, width=NARROW, state="view=tables&table=module_operators") as page:
         page.wait_for_selector(".tabulator-row")

@@ -186,7 +186,10 @@ def _two_clocks(run: Run, steady: pl.DataFrame) -> list[Block]:
         return []
     told, values = [], []
     if abs(verdict.step_ns - step) > _APART * step:
-        told.append(_TWO_STEPS)
+        several = steady["rank"].n_unique() > 1
+        told.append(
+            _TWO_STEPS.replace("whose step is", f"whose step on rank {verdict.rank} is") if several else _TWO_STEPS
+        )
         values += [Value(verdict.step_ns, "ns"), Value(step, "ns")]
     if verdict.bound == "input" and wait and verdict.share and abs(verdict.share - wait / step) > _APART:
         told.append("Of the data wait in the bar, the verdict counts only what leaves the device without work.")

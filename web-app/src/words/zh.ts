@@ -261,8 +261,9 @@ export const zh: Words = {
   cause: "原因",
   gain: "收益",
   saves: "节省",
-  ofStep: "（占平均步时）",
-  ofRecording: "（占记录时间）",
+  upTo: "至多 ",
+  ofStep: "/ 平均步时",
+  ofRecording: "/ 记录时间",
   confidence: {
     structural: "由运行的结构得出",
     benchmarked: "在同类机器上测得",
