@@ -217,7 +217,7 @@ def test_where_the_device_decides_the_screen_says_whose_step_is_which() -> None:
     found = summary(waiting(tail=20, hidden=True))
     assert found.startswith("Input-bound: 19 % of the mean step of 105 ms ")
     assert (
-        "The verdict's step of 105 ms ends with the device's work; means, bar and gains are of the training process, "
+        "The verdict's step of 105 ms is counted on the device; means, bar and gains are of the training process, "
         "whose step is 100 ms. Of the data wait in the bar, the verdict counts only what leaves the device without "
         "work."
     ) in found

@@ -37,7 +37,7 @@ NO_TRACE = r"^not a trace|^an execution trace|^a list that holds no events|JSON 
 _WINDOW = r"^trace of window "
 
 _TWO_STEPS = (
-    "The verdict's step of {} ends with the device's work; means, bar and gains are of the training process, whose "
+    "The verdict's step of {} is counted on the device; means, bar and gains are of the training process, whose "
     "step is {}."
 )
 _APART = 0.005  # of a step: less is not seen in three digits
