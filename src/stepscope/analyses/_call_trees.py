@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 import numpy as np
 import polars as pl
 
 from stepscope.analyses._call_sites import is_library
-from stepscope.core.call_tree import CallTree, apportioned, call_tree
+from stepscope.core.call_tree import CallTree, apportioned, call_tree, subtree_sums
 from stepscope.core.schema import Column
 
 __all__ = [
@@ -132,11 +132,9 @@ class SampledTree:
 
 
 def scaled(tree: CallTree, whole: int) -> CallTree:
-    """The tree with times in proportion that add up to `whole`."""
-    return call_tree(
-        label=tree.label, parent=tree.parent, own=apportioned(tree.own, whole), calls=tree.calls,
-        rank=np.arange(len(tree.label)),
-    )  # fmt: skip
+    """The tree with times in proportion that add up to `whole`, its nodes in the order they had."""
+    own = apportioned(tree.own, whole)
+    return replace(tree, own=own, total=subtree_sums(tree.parent, own))
 
 
 def paths_of(samples: pl.DataFrame, key: str | None) -> tuple[list[tuple[Path, int, int]], dict[Label, str]]:

@@ -34,21 +34,21 @@ def call_tree(*, label: Ints, parent: Ints, own: Ints, calls: Ints, rank: Ints |
     """
     total = subtree_sums(parent, own)
     rank = np.zeros(len(label), dtype=np.int64) if rank is None else rank
-    below: list[list[int]] = [[] for _ in label]
+    below: dict[int, list[int]] = {}
+    above = parent.tolist()
     for node in np.lexsort((label, -total, rank)).tolist():
-        if parent[node] >= 0:
-            below[parent[node]].append(node)
+        below.setdefault(above[node], []).append(node)
     order: list[int] = []
     waiting = [0] if len(label) else []
     while waiting:
         node = waiting.pop()
         order.append(node)
-        waiting.extend(reversed(below[node]))
+        waiting.extend(reversed(below.get(node, ())))
     rows = np.array(order, dtype=np.int64)
     place = np.full(len(label) + 1, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    above = place[parent[rows]]
-    return CallTree(label[rows], above, _depths(above), own[rows], total[rows], calls[rows])
+    moved = place[parent[rows]]
+    return CallTree(label[rows], moved, _depths(moved), own[rows], total[rows], calls[rows])
 
 
 def _depths(parent: Ints) -> Ints:
@@ -62,10 +62,10 @@ def _depths(parent: Ints) -> Ints:
 
 def subtree_sums(parent: Ints, own: Ints) -> Ints:
     """For each node its own value and those of all nodes below it; parents come before their children."""
-    total = own.tolist()
+    total, above = own.tolist(), parent.tolist()
     for node in range(len(total) - 1, 0, -1):
-        if parent[node] >= 0:
-            total[parent[node]] += total[node]
+        if above[node] >= 0:
+            total[above[node]] += total[node]
     return np.array(total, dtype=np.int64)
 
 
