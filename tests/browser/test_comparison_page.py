@@ -31,12 +31,12 @@ def test_two_bars_stand_above_each_other_on_one_scale(browser: Browser, tmp_path
         assert page.locator("h1").inner_text().startswith("B is 1.33× as fast as A")
         assert page.evaluate("document.documentElement.scrollWidth") == WIDE
         ends = page.evaluate(
-            "[...document.querySelectorAll('svg')].map(bar => Math.max(...[...bar.querySelectorAll('rect')]"
+            "[...document.querySelectorAll('svg.bar')].map(bar => Math.max(...[...bar.querySelectorAll('rect')]"
             ".map(part => part.getBBox().x + part.getBBox().width)))"
         )
         assert ends[1] == pytest.approx(0.75 * ends[0], rel=0.01)
         colours = page.evaluate(
-            "[...document.querySelectorAll('svg')].map(bar => [...bar.querySelectorAll('rect')]"
+            "[...document.querySelectorAll('svg.bar')].map(bar => [...bar.querySelectorAll('rect')]"
             ".map(part => getComputedStyle(part).fill).join())"
         )
         assert colours[0] == colours[1]

@@ -65,8 +65,10 @@ def test_one_path_twice_is_allowed_and_said(tmp_path: Path) -> None:
     a = trace(tmp_path / "a.json", 1000)
     done = stepscope("compare", a, a)
     assert done.returncode == 0
-    assert "A and B are the same recording." in done.stdout
-    assert done.stdout.startswith("No difference that the noise would not make: B is as fast as A (95 %")
+    assert done.stdout.startswith("No difference: A and B are the same recording, 997 µs per step.\n")
+    assert "Inconclusive" not in done.stdout
+    few = trace(tmp_path / "few.json", 1000, steps=1)
+    assert stepscope("compare", few, few).stdout.startswith("No difference: A and B are the same recording")
 
 
 @pytest.mark.parametrize(

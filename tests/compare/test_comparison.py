@@ -49,7 +49,8 @@ def test_a_run_is_the_same_as_itself() -> None:
     assert comparison.phases
     assert {row.difference for row in comparison.phases.rows} == {0}
     assert comparison.settings == {}
-    assert told(comparison).startswith("No difference that the noise would not make: B is as fast as A (95 % ")
+    assert told(comparison) == "No difference: A and B are the same recording, 39.9 ms per step."
+    assert comparison.outcome.doubts == ()
 
 
 def test_a_shift_of_times_changes_nothing() -> None:

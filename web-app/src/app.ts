@@ -1,17 +1,22 @@
 // What every part of the page gets: the document, how the page is used, and where it stands.
 
 import type { Document } from "./document/types";
+import type { Beside } from "./shell/switch";
 import type { State } from "./state/state";
 import type { Words } from "./words/en";
 
 export interface App {
   readonly document: Document;
-  /** True if a server stands behind the page, false if it is a file. */
+  /** True if a server has the tables and the timeline of what is shown, false if it is a file or a comparison. */
   readonly served: boolean;
+  /** The runs that are served beside what the page shows first. */
+  readonly beside: readonly Beside[];
   readonly state: State;
   readonly words: Words;
   /** JSON of a path of the server, such as `api/tables`; only where `served`. */
   fetchJson<T>(path: string): Promise<T>;
+  /** The whole address of such a path. */
+  at(path: string): string;
 }
 
 /** Undo what drawing did beyond the element it drew into: listeners of the window, charts. */

@@ -13,24 +13,30 @@ import { listenToKeys } from "./shell/keys";
 import { listenToPrinting } from "./shell/print";
 import { follow, tellAgain } from "./shell/live";
 import { Shell } from "./shell/shell";
+import { besides } from "./shell/switch";
 import { followSystem, showTheme, wantedTheme } from "./shell/theme";
 import { State } from "./state/state";
 import { VIEWS } from "./views";
 import { sectionViews } from "./views/sections";
 import { wordsFor } from "./words";
 
+const BESIDE = besides();
+const STATE = new State();
+const RUN = runIn(STATE); // another one is another page
+
 async function start(): Promise<void> {
   const host = document.getElementById("app");
   if (!host) return;
-  const state = new State();
+  const state = STATE;
   showTheme(wantedTheme(state));
   followSystem(state);
   const inside = document.getElementById("data")?.textContent;
-  const data = inside ? (JSON.parse(inside) as Document) : await fetchJson<Document>("api/report");
+  const data = inside ? (JSON.parse(inside) as Document) : await fetchJson<Document>(at("api/report"));
   const shell = new Shell(host);
-  let app = appOf(data, !inside, state);
+  let app = appOf(data, !inside && isRun(data), state);
   let views = viewsOf(app);
   const draw = () => {
+    if (runIn(state) !== RUN) return location.reload();
     app = appOf(app.document, app.served, state);
     views = viewsOf(app);
     showTheme(wantedTheme(state));
@@ -53,7 +59,20 @@ async function start(): Promise<void> {
 function appOf(data: Document, served: boolean, state: State): App {
   const { code, words } = wordsFor(state.get("lang"));
   document.documentElement.lang = code === "zh" ? "zh-CN" : code;
-  return { document: data, served, state, words, fetchJson };
+  return { document: data, served, state, words, at, beside: BESIDE, fetchJson: (path) => fetchJson(at(path)) };
+}
+
+function isRun(data: Document): boolean {
+  return data.schema === "stepscope-report";
+}
+
+/** The run of those beside that the address names; nothing for what the page shows first. */
+function runIn(state: State): string {
+  return BESIDE.find((one) => one.key === state.get("run"))?.key ?? "";
+}
+
+function at(path: string): string {
+  return RUN ? `${RUN}/${path}` : path;
 }
 
 function viewsOf(app: App): View[] {

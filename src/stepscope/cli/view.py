@@ -1,13 +1,16 @@
-"""`stepscope view`: the report as a page, with every table behind it, served on this machine."""
+"""`stepscope view`: the report as a page, or two with their comparison, and every table, served on this machine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from stepscope.cli._opening import Opening, open_for, opening
+from stepscope.core.errors import BadInput
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
@@ -20,29 +23,49 @@ Examples:
   stepscope view stepscope-runs/train-20260401-120000
   stepscope view trace.json.gz --no-browser --port 8000
   stepscope view "traces/*.json.gz" --workers 8
+  stepscope view --compare stepscope-runs/before stepscope-runs/after
   ssh -L 8000:localhost:8000 machine stepscope view RUN --no-browser --port 8000
 """
 
 
 @click.command("view", epilog=_EXAMPLES, short_help="Open a recorded run as a page in the browser.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+@click.option("--compare", is_flag=True, help="Two PATHs are two runs, A and B: serve both and their comparison.")
 @click.option("--no-browser", is_flag=True, help="Print the address only.")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port [default: a free one].")
 @opening
-def COMMAND(paths: tuple[str, ...], no_browser: bool, host: str, port: int, **words: Any) -> None:
+def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, port: int, **words: Any) -> None:
     """Serve PATH as a page: a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
     The page is that of `report --format html`, and every table is in it whole. Only this machine can reach it; with
-    another --host the address holds a token, and who does not know it gets nothing.
+    another --host the address holds a token, and who does not know it gets nothing. Several PATHs are ranks of one
+    run; with --compare they are two runs, each a PATH as above.
     """
+    if compare and len(paths) != 2:
+        told = f"takes two runs, and {len(paths)} PATHs were named"
+        raise BadInput("--compare", told, next_step="name a folder, or a pattern in quotes, for a run of several ranks")
     from stepscope.render.html import app_file
     from stepscope.web.serving import listening, serve
 
     app_file("app.js")  # before the work, if it is missing
     socket = listening(host, port)
-    opened = _opened(paths, Opening(**words))
+    options = Opening(**words)
+    opened = _both(paths, options) if compare else _opened(paths, options)
     serve(opened, socket, host, browser=not no_browser, say=lambda at: click.echo(f"{at}  (Ctrl-C ends it)"))
+
+
+def _both(paths: tuple[str, ...], options: Opening) -> Opened:
+    """The comparison of two runs, with both of them beside it; it is of the runs as they are now."""
+    from stepscope.compare.comparison import compare
+    from stepscope.compare.page import page_of
+    from stepscope.compare.side import measure
+    from stepscope.render.json import page_document
+    from stepscope.web import Opened
+
+    a, b = (_opened((path,), options) for path in paths)
+    document = page_document(page_of(compare(measure(a.run()), measure(b.run()))))
+    return Opened(run=a.run, document=lambda: document, beside={"a": a, "b": b})
 
 
 def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
@@ -54,7 +77,8 @@ def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
     from stepscope.web.following import Following, state_of
 
     def read() -> tuple[Run, dict[str, object]]:
-        run = open_for(assemble, paths, options)
+        with _two_runs_told(paths):
+            run = open_for(assemble, paths, options)
         return run, report_document(assemble(run))
 
     place = None if options.no_cache else place_of(paths)
@@ -65,7 +89,24 @@ def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
     keep_report(place, dumps(document))
     folder = Path(paths[0])
     if len(paths) > 1 or not (folder / "run.json").is_file() or state_of(folder) != "running":
-        return Opened(run=lambda: run, document=lambda: document)
+        return Opened(run=lambda: run, document=lambda: document, path=run.path)
     following = Following(folder, read, (run, document))
     following.start()
-    return Opened(run=following.run, document=following.document, news=lambda: (following.state, following.version))
+    return Opened(
+        run=following.run,
+        document=following.document,
+        news=lambda: (following.state, following.version),
+        path=run.path,
+    )
+
+
+@contextmanager
+def _two_runs_told(paths: tuple[str, ...]) -> Iterator[None]:
+    """Two files of one rank are two runs, mostly: who named them is told how to see both."""
+    try:
+        yield
+    except BadInput as error:
+        if len(paths) != 2 or "both of rank" not in error.why:
+            raise
+        how = f"If they are two runs, compare them: `stepscope view --compare {paths[0]} {paths[1]}`."
+        raise BadInput(error.path, error.why, where=error.where, next_step=how) from error

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from stepscope.compare.changes import Changes, divided_changes, listed_changes
 from stepscope.compare.divisions import Totals
+from stepscope.compare.sameness import is_one_recording
 from stepscope.compare.settings import Setting
 from stepscope.compare.side import Side
 from stepscope.compare.tree_changes import tree_changes
@@ -29,7 +30,7 @@ class FoundChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Comparison:
-    """Two runs, compared: differences are B less A.
+    """Two runs, compared: differences are B less A. `one_recording`: both are one and the same.
 
     `settings` are those that differ, as (A, B). `phases` divide the steps that are compared; `device` and `breakdown`
     a traced step, or, where one side marks none (`by_step` false), all that was recorded; None where a side has none.
@@ -49,18 +50,20 @@ class Comparison:
     listings: Mapping[str, Changes]
     trees: Mapping[str, Changes]
     findings: tuple[FoundChange, ...]
+    one_recording: bool = False
 
 
 def compare(a: Side, b: Side) -> Comparison:
     """Compare B with A."""
     speed, by_step = speed_of(a, b), bool(a.traced_steps and b.traced_steps)
+    one = is_one_recording(a, b)
     device = _divided(a.device, b.device, by_step=by_step)
     breakdown = _divided(a.breakdown, b.breakdown, by_step=by_step)
     return Comparison(
         a=a,
         b=b,
         speed=speed,
-        outcome=judged(a, b, speed),
+        outcome=Outcome(kind="same", because=(), doubts=()) if one else judged(a, b, speed),
         settings={
             name: (a.settings[name], b.settings[name]) for name in a.settings if a.settings[name] != b.settings[name]
         },
@@ -71,6 +74,7 @@ def compare(a: Side, b: Side) -> Comparison:
         listings=_listings(a, b, breakdown or device, by_step=by_step),
         trees=tree_changes(a.calls, b.calls),
         findings=_findings(a, b),
+        one_recording=one,
     )
 
 

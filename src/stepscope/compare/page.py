@@ -6,10 +6,12 @@ from dataclasses import replace
 from stepscope.compare.call_trees import STEP
 from stepscope.compare.changes import Change, Changes
 from stepscope.compare.comparison import Comparison, FoundChange
+from stepscope.compare.intervals import intervals_of
 from stepscope.compare.sentences import doubt_text, samples_text, verdict_text
 from stepscope.compare.series import Series
 from stepscope.compare.settings import Setting
 from stepscope.compare.side import Side
+from stepscope.compare.tree_block import tree_block
 from stepscope.compare.tree_changes import BETWEEN, PathChange
 from stepscope.core.finding import Finding
 from stepscope.core.report import Bar, Bars, Block, Cell, Table, Text, Value
@@ -76,8 +78,7 @@ def _summary(comparison: Comparison) -> Iterable[Block]:
         yield more
     yield Text(f"A: {literal(comparison.a.path, 400)}")
     yield Text(f"B: {literal(comparison.b.path, 400)}")
-    if comparison.a.path == comparison.b.path:
-        yield Text("A and B are the same recording.")
+    yield from intervals_of(comparison)
     yield from _bars(comparison)
     yield from _explained(comparison)
     for doubt in comparison.outcome.doubts:
@@ -172,14 +173,16 @@ def _two_means(comparison: Comparison, traced: Changes) -> Iterable[Text]:
 
 
 def _division(what: str, changes: Changes) -> Iterable[Block]:
-    yield _table("", ((what, None),), map(_parts, [*_drawn(changes), _total(changes)]), changes)
+    rows = sorted(_drawn(changes), key=lambda row: -abs(row.difference))
+    yield _table("", ((what, None),), map(_parts, [*rows, _total(changes)]), changes)
     yield from _without_shares(changes)
 
 
-def _table(title: str, lead: Columns, rows: Iterable[tuple[Cell, ...]], changes: Changes) -> Table:
+def _table(title: str, lead: Columns, rows: Iterable[tuple[Cell, ...]], changes: Changes, enough: int = 0) -> Table:
     """A table of changes; without shares if there are none."""
     columns = (*lead, *_DIFFERENCE[: None if _has_shares(changes) else -1])
-    return Table(title, columns, tuple(row[: len(columns)] for row in rows))
+    change = columns.index(_DIFFERENCE[2])
+    return Table(title, columns, tuple(row[: len(columns)] for row in rows), change=change, enough=enough)
 
 
 def _has_shares(changes: Changes) -> bool:
@@ -196,9 +199,11 @@ def _without_shares(changes: Changes) -> Iterable[Text]:
 
 
 def _trees(comparison: Comparison) -> Iterable[Part]:
-    note = _PER_STEP if comparison.by_step else _PER_RECORDING
+    per = _PER_STEP if comparison.by_step else _PER_RECORDING
     for what, changes in comparison.trees.items():
-        blocks = (*_listing(changes, f"{_ALIGNED} {note}", "path"), *_without_shares(changes))
+        tree = tree_block("As a tree, each call with all inside it", changes) if changes.a != changes.b else None
+        note, *listed = _listing(changes, f"{_ALIGNED} {per}", "path")
+        blocks = (note, *([tree] if tree else []), *listed, *_without_shares(changes))
         yield Part(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
 
 
@@ -218,9 +223,7 @@ def _listing(changes: Changes, note: str, what: str = "name") -> Iterable[Block]
     gone, new = (sum(row.matched == side for row in rows) for side in ("vanished", "appeared"))
     values = tuple(Value(count, "count") for count in (len(changes.rows), gone, new))
     yield Text(f"{note} Of {{}} {what}s {{}} are in A only, and {{}} in B only.", values)
-    yield _table("", _heads(what), map(_row, rows[:_SHOWN]), changes)
-    if len(rows) > _SHOWN:
-        yield Text("{} more: `--format json` has all.", (Value(len(rows) - _SHOWN, "count"),))
+    yield _table("", _heads(what), map(_row, rows), changes, enough=_SHOWN)
 
 
 def _heads(what: str) -> Columns:

@@ -20,6 +20,8 @@ _CLOCKS = "tracing makes steps longer, so only like compares with like"
 def verdict_text(comparison: Comparison) -> Text:
     """The verdict in one sentence, or in two where it is inconclusive: why, and what to do."""
     speed, ratio = comparison.speed, comparison.speed.ratio
+    if comparison.one_recording:
+        return _one_recording(speed.a)
     match comparison.outcome.kind:
         case "faster" if ratio:
             text, values = _ratio("B is {}× as fast as A", ratio)
@@ -35,7 +37,7 @@ def verdict_text(comparison: Comparison) -> Text:
 def samples_text(comparison: Comparison) -> Text | None:
     """Samples per second, where the steps of the two runs do not do the same amount of work; else None."""
     speed = comparison.speed
-    if speed.samples is None or speed.a is None or speed.b is None:
+    if comparison.one_recording or speed.samples is None or speed.a is None or speed.b is None:
         return None
     rates = [_rate(one) for one in (speed.a, speed.b)]
     sizes = [_size(one) for one in (speed.a, speed.b)]
@@ -77,6 +79,14 @@ def doubt_text(doubt: Doubt) -> Text:
             return Text(f"{text}; run it again on a quiet machine", (Value(size, "ratio"),))
         case "wide":
             return Text(f"the interval holds 1 and is wide: the noise of the steps hides any difference; {_LONGER}")
+
+
+def _one_recording(series: Series | None) -> Text:
+    """Nothing is estimated: whatever was measured, it is the same."""
+    text = "No difference: A and B are the same recording"
+    if series is None:
+        return Text(f"{text}.")
+    return Text(f"{text}, {{}} per step.", (Value(series.phases.whole, "ns"),))
 
 
 def _inconclusive(comparison: Comparison) -> Text:

@@ -62,11 +62,15 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """faster: B is; slower: B is; same; inconclusive, because of `because`. `doubts` are all, decisive or not."""
+    """faster: B is; slower: B is; same; inconclusive, because of `because`. `doubts` are all, decisive or not.
+
+    `allowed` is how many times as long the doubts together can have made a step, 1 if not at all.
+    """
 
     kind: Literal["faster", "slower", "same", "inconclusive"]
     because: tuple[Doubt, ...]
     doubts: tuple[Doubt, ...]
+    allowed: float = 1.0
 
 
 def speed_of(a: Side, b: Side) -> Speed:
@@ -92,15 +96,16 @@ def judged(a: Side, b: Side, speed: Speed) -> Outcome:
     ratio, allowed = speed.ratio, math.prod(map(_allowance, doubts))
     differs = _leaves_out_one(ratio, 1.0) and abs(math.log(ratio.estimate)) > math.log1p(SAME)
     if differs and _leaves_out_one(ratio, allowed):
-        return Outcome(kind="faster" if ratio.estimate > 1 else "slower", because=(), doubts=doubts)
+        kind: Literal["faster", "slower"] = "faster" if ratio.estimate > 1 else "slower"
+        return Outcome(kind=kind, because=(), doubts=doubts, allowed=allowed)
     narrow = ratio.high / ratio.low <= 1 + NARROW
     moving = tuple(doubt for doubt in doubts if _allowance(doubt) > 1)
     if differs or (narrow and allowed**2 > 1 + NARROW):
-        return Outcome(kind="inconclusive", because=moving, doubts=doubts)
+        return Outcome(kind="inconclusive", because=moving, doubts=doubts, allowed=allowed)
     if narrow:
-        return Outcome(kind="same", because=(), doubts=doubts)
+        return Outcome(kind="same", because=(), doubts=doubts, allowed=allowed)
     wide = Doubt(cause="wide", side=None)
-    return Outcome(kind="inconclusive", because=(*doubts, wide), doubts=(*doubts, wide))
+    return Outcome(kind="inconclusive", because=(*doubts, wide), doubts=(*doubts, wide), allowed=allowed)
 
 
 def _impossible(speed: Speed) -> tuple[Doubt, ...]:

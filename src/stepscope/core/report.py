@@ -13,12 +13,15 @@ __all__ = [
     "Bars",
     "Block",
     "Bound",
+    "ChangeTree",
+    "ChangedCall",
     "FindingBlock",
     "Flame",
     "Frame",
     "FrameKind",
     "Group",
     "Heatmap",
+    "Interval",
     "Lane",
     "Lanes",
     "Line",
@@ -97,7 +100,8 @@ class Table:
 
     `order` is the positions of all columns, most useful first, of a table whose last ones may be left out where room is
     short; empty: all are shown. `meanings` says of each column what it means, `source` names the analysis whose table
-    has all the rows; both may be empty.
+    has all the rows; both may be empty. `change` is the position of a column of differences, largest first, which a
+    page draws as bars from zero; None: there is none. `enough` is how many rows do where room is short, 0: all.
     """
 
     title: str
@@ -106,6 +110,8 @@ class Table:
     order: tuple[int, ...] = ()
     meanings: tuple[str, ...] = ()
     source: str = ""
+    change: int | None = None
+    enough: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +243,47 @@ class Lanes:
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    """A ratio of speeds, B over A, and the interval that it lies in; 1 is no difference.
+
+    `widened` are the ends when all that doubts allow is added, None without such doubts. `meaning` is the sentence that
+    says whether it is a difference, `kind` the same in a word.
+    """
+
+    title: str
+    estimate: float
+    low: float
+    high: float
+    kind: Literal["faster", "slower", "same", "inconclusive"]
+    meaning: str
+    widened: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedCall:
+    """A call of two runs: times by itself (`own`) and with all inside (`whole`), None on a side without it."""
+
+    depth: int
+    name: str
+    calls: tuple[float | None, float | None]
+    own: tuple[int | None, int | None]
+    whole: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTree:
+    """Calls of two runs laid over each other, each followed by those inside it, the largest change first.
+
+    Times are in `unit`. `left_out` counts calls whose changes are too small for a page.
+    """
+
+    title: str
+    unit: Unit
+    rows: tuple[ChangedCall, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class FindingBlock:
     """A finding and the name of the rule that made it."""
 
@@ -244,7 +291,7 @@ class FindingBlock:
     finding: Finding
 
 
-Block = Text | Verdict | Table | Bars | Lines | Heatmap | Lanes | Flame | FindingBlock
+Block = Text | Verdict | Table | Bars | Lines | Heatmap | Lanes | Flame | Interval | ChangeTree | FindingBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

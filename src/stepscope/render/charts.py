@@ -1,13 +1,23 @@
-"""Curves, heat maps and lanes where only text can be shown: as tables of their figures."""
+"""What a page draws where only text can be shown: curves, maps and lanes as tables, long tables by their first rows."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from stepscope.core.report import Heatmap, Lane, Lanes, Lines, Table
+from stepscope.core.report import Heatmap, Lane, Lanes, Lines, Table, Text, Value
 from stepscope.core.schema import Unit
 
-__all__ = ["heatmap_table", "lanes_table", "lines_table"]
+__all__ = ["first_rows", "heatmap_table", "lanes_table", "lines_table"]
 
 Columns = tuple[tuple[str, Unit | None], ...]
+
+
+def first_rows(table: Table) -> tuple[Table, Text | None]:
+    """The rows that are enough, and how many more there are."""
+    more = len(table.rows) - table.enough
+    if not table.enough or more <= 0:
+        return table, None
+    told = Text("{} more: `--format json` has all.", (Value(more, "count"),))
+    return replace(table, rows=table.rows[: table.enough]), told
 
 
 def lines_table(block: Lines) -> Table:

@@ -40,14 +40,18 @@ def page_html(page: Page) -> str:
     return _file(f"{plain(page.subject)} – stepscope", summary, page_document(page))
 
 
-def served_html() -> str:
-    """The page that fetches its data from the server it is from."""
+def served_html(beside: Mapping[str, str] | None = None) -> str:
+    """The page that fetches its data from the server it is from; `beside` are the runs of a comparison, by address."""
     head = [
         '<link rel="icon" href="data:,">',
         '<link rel="stylesheet" href="static/app.css">',
         '<script src="static/app.js" defer></script>',
     ]
-    return _page("stepscope", head, f"<noscript>{_NOSCRIPT}</noscript>")
+    body = f"<noscript>{_NOSCRIPT}</noscript>"
+    if beside:
+        listed = [{"key": key, "path": path} for key, path in beside.items()]
+        body += f'\n<script type="application/json" id="beside">{_data(listed)}</script>'
+    return _page("stepscope", head, body)
 
 
 def app_file(name: str) -> str:
@@ -102,7 +106,7 @@ def _page(title: str, head: list[str], body: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _data(document: dict[str, object]) -> str:
+def _data(document: object) -> str:
     """JSON in which nothing can end the element it stands in."""
     written = json.dumps(finite(document), allow_nan=False, separators=(",", ":"))
     return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -12,7 +12,20 @@ from typing import assert_never
 import polars as pl
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lanes, Lines, Table, Text, Verdict
+from stepscope.core.report import (
+    Bars,
+    Block,
+    ChangeTree,
+    FindingBlock,
+    Flame,
+    Heatmap,
+    Interval,
+    Lanes,
+    Lines,
+    Table,
+    Text,
+    Verdict,
+)
 from stepscope.core.schema import Column
 from stepscope.render.document import Page, Part, Report
 from stepscope.render.format import sentence, text
@@ -137,6 +150,14 @@ def _block(block: Block) -> dict[str, object]:
             return _flame(block)
         case Lanes():
             return {"kind": "lanes", **asdict(block)}
+        case Interval():
+            told = asdict(block)
+            return {"outcome": told.pop("kind"), **told, "kind": "interval"}
+        case ChangeTree():
+            rows = [(row.depth, row.name, *row.calls, *row.own, *row.whole) for row in block.rows]
+            return {
+                "kind": "tree", "title": block.title, "unit": block.unit, "rows": rows, "left_out": block.left_out,
+            }  # fmt: skip
         case FindingBlock():
             return {"kind": "finding", **_finding(block)}
         case _:
@@ -154,7 +175,10 @@ def _table(table: Table) -> dict[str, object]:
         }
         for at, ((name, unit), meaning) in enumerate(zip(table.columns, meanings, strict=True))
     ]
-    return {"kind": "table", "title": table.title, "columns": columns, "rows": table.rows, "source": table.source}
+    change = {} if table.change is None else {"change": table.change}
+    return {
+        "kind": "table", "title": table.title, "columns": columns, "rows": table.rows, "source": table.source, **change,
+    }  # fmt: skip
 
 
 def _flame(flame: Flame) -> dict[str, object]:

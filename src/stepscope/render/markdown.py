@@ -5,9 +5,22 @@ import re
 from typing import assert_never
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lanes, Lines, Table, Text, Verdict
+from stepscope.core.report import (
+    Bars,
+    Block,
+    ChangeTree,
+    FindingBlock,
+    Flame,
+    Heatmap,
+    Interval,
+    Lanes,
+    Lines,
+    Table,
+    Text,
+    Verdict,
+)
 from stepscope.render.bars import shares
-from stepscope.render.charts import heatmap_table, lanes_table, lines_table
+from stepscope.render.charts import first_rows, heatmap_table, lanes_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
@@ -52,7 +65,8 @@ def page_markdown(page: Page) -> str:
             if block is page.parts[0].blocks[0] and isinstance(block, Text):
                 lines += ["", f"**{_with_commands(text(block))}**"]
             elif not (isinstance(block, Bars) and block.whole):
-                lines += ["", *_block(block, page)]
+                drawn = _block(block, page)
+                lines += ["", *drawn] if drawn else []
         lines += ["", "</details>"] if number else []
     return "\n".join(lines) + "\n"
 
@@ -71,7 +85,11 @@ def _block(block: Block, report: Report | Page) -> list[str]:
         case Bars():
             return _bars(block)
         case Table():
-            return [*([f"**{escape(plain(block.title))}**", ""] if block.title else []), *_table(block)]
+            title = [f"**{escape(plain(block.title))}**", ""] if block.title else []
+            shown, more = first_rows(block)
+            return [*title, *_table(shown), *(["", *_block(more, report)] if more else [])]
+        case Interval() | ChangeTree():
+            return []  # the verdict says the one in words, the list of paths has the other's largest changes
         case Lines():
             return _block(lines_table(block), report)
         case Heatmap():

@@ -16,9 +16,22 @@ from rich.rule import Rule
 from rich.text import Text as Line
 
 from stepscope.core.finding import Finding, Place
-from stepscope.core.report import Bars, Block, FindingBlock, Flame, Heatmap, Lanes, Lines, Table, Text, Verdict
+from stepscope.core.report import (
+    Bars,
+    Block,
+    ChangeTree,
+    FindingBlock,
+    Flame,
+    Heatmap,
+    Interval,
+    Lanes,
+    Lines,
+    Table,
+    Text,
+    Verdict,
+)
 from stepscope.render.bars import cells, looks, shares
-from stepscope.render.charts import heatmap_table, lanes_table, lines_table
+from stepscope.render.charts import first_rows, heatmap_table, lanes_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
@@ -139,7 +152,12 @@ def _print_block(console: Console, block: Block, report: Report | Page) -> None:
         case Table():
             if block.title:
                 console.print(Line(plain(block.title), style="bold"))
-            print_table(console, block)
+            shown, more = first_rows(block)
+            print_table(console, shown)
+            if more:
+                _print_block(console, more, report)
+        case Interval() | ChangeTree():
+            pass  # the verdict says the one in words, the list of paths has the other's largest changes
         case Lines():
             _print_block(console, lines_table(block), report)
         case Heatmap():

@@ -4,7 +4,7 @@ Each module of `routes` adds what the server answers; there is no list to edit.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stepscope.core.run import Run
@@ -20,15 +20,23 @@ class Opened:
     """What is served: `run` gives the run as it is now, `document` the JSON of its report.
 
     `news` says how the job stands (running, ended, died; past: it was over before) and which version of both this is.
+    With `beside`, the document is of several runs, which are served too: by the first part of their addresses. `path`
+    says which run it is.
     """
 
     run: Callable[[], Run]
     document: Callable[[], Mapping[str, object]]
     news: Callable[[], tuple[str, int]] = lambda: ("past", 1)
+    path: str = ""
+    beside: "Mapping[str, Opened]" = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """What a module answers, for what was opened. Its functions may run in several threads at once."""
+    """What a module answers, for what was opened. Its functions may run in several threads at once.
+
+    `of_one_run`: only where one run is what is shown.
+    """
 
     make: "Callable[[Opened], list[BaseRoute]]"
+    of_one_run: bool = True

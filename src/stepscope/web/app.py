@@ -6,6 +6,7 @@ from hmac import compare_digest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepscope.core.plugins import Group
@@ -39,8 +40,14 @@ def application(opened: Opened, *, hosts: frozenset[str], token: str = "") -> AS
     `hosts` are the names under which it may be asked, without port; another site that points its own name at this
     machine gets nothing. With a `token`, every request must carry it: `?token=` once, then a cookie.
     """
-    routes = [route for module in ROUTES.load().values() for route in module.make(opened)]
-    return _Guard(Starlette(routes=routes), hosts, token)
+    return _Guard(Starlette(routes=_routes(opened)), hosts, token)
+
+
+def _routes(opened: Opened) -> list[BaseRoute]:
+    """What is answered about what was opened, and below their names about the runs beside it."""
+    modules = [module for module in ROUTES.load().values() if not (opened.beside and module.of_one_run)]
+    below = [Mount(f"/{name}", routes=_routes(one)) for name, one in opened.beside.items()]
+    return [*(route for module in modules for route in module.make(opened)), *below]
 
 
 class _Guard:

@@ -6,10 +6,12 @@ import { drawFlames } from "../flame";
 import { drawBars } from "./bars";
 import { drawFinding } from "./finding";
 import { drawHeatmap } from "./heatmap";
+import { drawInterval } from "./interval";
 import { drawLanes } from "./lanes";
 import { drawLines } from "./lines";
 import { drawTable } from "./table";
 import { drawText } from "./text";
+import { drawTree } from "./tree";
 import { drawVerdict } from "./verdict";
 
 /** Draw a block at the end of `host`. `key` tells tables of a page apart, in the address. */
@@ -33,6 +35,10 @@ export function drawBlock(host: HTMLElement, block: Block, app: App, key: string
       return drawFlames(host, [block], app, key);
     case "lanes":
       return drawLanes(host, block, app);
+    case "interval":
+      return drawInterval(host, block, app);
+    case "tree":
+      return drawTree(host, block, app);
   }
 }
 

@@ -3,10 +3,11 @@
 import type { App, Cleanup } from "../app";
 import type { TableBlock } from "../document/types";
 import { element } from "../dom/element";
+import { changesOf } from "./changes";
 import { csv, filtered, markdown, shown, sorted } from "../tables/model";
 import { named } from "../words";
 import { BESIDE } from "../tables/deeper";
-import { wayOf, type Since } from "../tables/moments";
+import { wayOf, type Since, type Way } from "../tables/moments";
 import { TablePlace } from "../tables/place";
 import { drawPlain } from "../tables/plain_table";
 import { tableView } from "../tables/view";
@@ -17,10 +18,12 @@ const WHOLE = 200; // rows that a page draws in no time
 export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: string, since: Since | null = null): Cleanup | void {
   const more = allRows(block, app);
   const source = (block.source ?? "").replaceAll("-", "_");
-  if (block.rows.length > WHOLE) return tableView(host, block, app, key, more, source, since);
+  const changes = changesOf(block, app);
+  if (block.rows.length > WHOLE) return tableView(host, block, app, key, { more, name: source, since, special: changes });
   const place = new TablePlace(app.state, key);
   const box = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": named(block.title, app.words) || app.words.analysis });
-  const way = wayOf(block, app, source, since);
+  const places = wayOf(block, app, source, since);
+  const way: Way = (row, at) => changes(row, at) ?? places(row, at);
   const rows = () => {
     const sort = place.sort;
     const at = block.columns.findIndex((column) => column.name === sort?.column);
@@ -28,7 +31,7 @@ export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: s
     return sort && at >= 0 ? sorted(found, at, sort.descending) : found;
   };
   const draw = () => {
-    drawPlain(box, block, { rows: rows(), shown: shown(block, place.hidden), sort: place.sort, way, words: app.words, onSort: (sort) => change(() => (place.sort = sort)) });
+    drawPlain(box, block, { rows: rows(), shown: shown(block, place.hidden), sort: place.sort, way, words: app.words, stacks: block.change !== undefined, onSort: (sort) => change(() => (place.sort = sort)) });
     bar.count(rows().length);
   };
   const change = (how: () => void) => {

@@ -34,6 +34,8 @@ export interface TableBlock {
   rows: Cell[][];
   /** The analysis that has all the rows, or nothing. */
   source?: string;
+  /** The column of differences B less A, after those of A and of B. */
+  change?: number;
 }
 
 export interface BarsBlock {
@@ -132,6 +134,26 @@ export interface FlameBlock {
   source: string;
 }
 
+export interface IntervalBlock {
+  kind: "interval";
+  outcome: "faster" | "slower" | "same" | "inconclusive";
+  title: string;
+  estimate: number;
+  low: number;
+  high: number;
+  meaning: string;
+  widened: [number, number] | null;
+}
+
+export interface TreeBlock {
+  kind: "tree";
+  title: string;
+  unit: Unit;
+  /** Depth, name, calls A and B, own time A and B, time with all inside A and B; null on a side without it. */
+  rows: [number, string, number | null, number | null, number | null, number | null, number | null, number | null][];
+  left_out: number;
+}
+
 export type Block =
   | TextBlock
   | VerdictBlock
@@ -141,7 +163,9 @@ export type Block =
   | LinesBlock
   | HeatmapBlock
   | FlameBlock
-  | LanesBlock;
+  | LanesBlock
+  | IntervalBlock
+  | TreeBlock;
 
 export interface Section {
   /** Heading of the navigation under which it stands. */

@@ -45,6 +45,12 @@ export function onAxis(value: number, unit: Unit | null, most: number): string {
   return `${digits(value / scale)} ${suffix}`;
 }
 
+/** A difference: `+5.17 ms`, `−2.8 ms`, `0 ns`. */
+export function signed(value: number, unit: Unit | null): string {
+  const text = quantity(value, unit, !Number.isInteger(value));
+  return value > 0 ? `+${text}` : text.replace(/^-/, "−");
+}
+
 /** One cell of a table: a quantity, yes or no, or a name. */
 export function cell(value: Cell | undefined, unit: Unit | null, decimal = false, limit = NAME_LIMIT): string {
   if (typeof value === "boolean") return value ? "yes" : "no";

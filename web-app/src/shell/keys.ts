@@ -78,7 +78,7 @@ function move(by: number): boolean {
 }
 
 function open(): boolean {
-  const link = marked()?.querySelector<HTMLElement>("a, .when, .down");
+  const link = marked()?.querySelector<HTMLElement>("a, .when, .down, .twist");
   if (!link || document.activeElement !== marked()) return false;
   link.click();
   return true;

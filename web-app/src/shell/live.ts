@@ -18,7 +18,7 @@ export async function follow(app: () => App, show: (document: Document) => void)
   let version = first.version;
   let news = first;
   tell(app(), news.state);
-  const source = new EventSource("api/live");
+  const source = new EventSource(app().at("api/live"));
   const renew = async () => {
     if (news.version === version || isTyping()) return;
     version = news.version;

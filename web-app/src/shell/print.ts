@@ -4,6 +4,7 @@ import type { App, View } from "../app";
 import { element } from "../dom/element";
 import { drawPlain } from "../tables/plain_table";
 import { drawBlock } from "../blocks";
+import { changesOf } from "../blocks/changes";
 import { plain } from "../format/format";
 import { named } from "../words";
 import { overview } from "../views/overview";
@@ -43,7 +44,7 @@ function drawAll(paper: HTMLElement, app: App, views: readonly View[]): void {
       }
       const box = element("div", { class: "table" }, block.title ? element("h3", {}, named(plain(block.title), app.words)) : "");
       const whole = element("div", {});
-      drawPlain(whole, block, { rows: block.rows, shown: block.columns.map((_, at) => at), sort: null, words: app.words });
+      drawPlain(whole, block, { rows: block.rows, shown: block.columns.map((_, at) => at), sort: null, words: app.words, way: changesOf(block, app) });
       box.append(whole);
       part.append(box);
     }

@@ -8,6 +8,7 @@ import { showHelp } from "./keys";
 import { navigation } from "./navigation";
 import { searchBox } from "./search";
 import { showSettings } from "./settings";
+import { switchBetween } from "./switch";
 import { nextTheme } from "./theme";
 
 export class Shell {
@@ -47,6 +48,7 @@ function bar(app: App, views: readonly View[], again: () => void): Node[] {
   return [
     element("a", { class: "skip", href: "#content", onclick: (event) => { event.preventDefault(); document.getElementById("content")?.focus(); } }, words.skip),
     element("span", { class: "brand" }, "stepscope"),
+    ...[switchBetween(app)].filter((one) => one !== null),
     element("span", { class: "subject", title: subject(app) }, `${app.document.schema === "stepscope-report" ? words.reportOf : words.comparisonOf} `, element("code", {}, subject(app))),
     element("span", { class: "live", role: "status" }),
     searchBox(app, views),

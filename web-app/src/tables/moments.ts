@@ -7,7 +7,7 @@ import { showSince, showSteps } from "../timeline";
 import { downOf } from "./deeper";
 import { textOf, type Model } from "./model";
 
-/** The button of a cell; nothing for most cells. */
+/** What a cell holds in place of its text, such as a button; nothing for most cells. */
 export type Way = (row: readonly Cell[], at: number) => HTMLElement | null;
 
 /** What moments of a table count from, and the clock that they are on; of rows with a clock of their own: `row`. */

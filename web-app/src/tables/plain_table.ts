@@ -26,6 +26,8 @@ export interface View {
   words: Words;
   onSort?: (sort: Sort) => void;
   way?: Way;
+  /** Whether a telephone shows each row as lines below each other, however few the columns are. */
+  stacks?: boolean;
 }
 
 /** Draw the table anew into `host`, a box that scrolls sideways where it must. */
@@ -35,7 +37,7 @@ export function drawPlain(host: HTMLElement, model: Model, view: View): void {
   const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? "", view))));
   const shownKinds = view.shown.map((at) => kinds[at]);
   const many = shownKinds.includes(LONG) ? MANY_COLUMNS : TOO_MANY_COLUMNS;
-  const stacks = shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
+  const stacks = view.stacks || shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
   const table = element("table", { class: stacks ? "stacks" : "", "aria-label": named(plain(model.title), view.words) || undefined });
   table.append(element("thead", {}, head), element("tbody", {}, ...rows));
   fill(host, table);
@@ -68,7 +70,8 @@ function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, vi
   const number = kind === "number";
   const content = view.way?.(row, at) ?? (number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text));
   const whole = typeof row[at] === "string" && row[at] !== text ? plain(row[at], 4000) : undefined;
-  return element("td", { class: kind, "data-label": named(plain(model.columns[at]?.name ?? ""), view.words), title: whole }, element("span", {}, content));
+  const special = content instanceof HTMLElement && content.classList.contains("change") ? `${kind} changed` : kind;
+  return element("td", { class: special, "data-label": named(plain(model.columns[at]?.name ?? ""), view.words), title: whole }, element("span", {}, content));
 }
 
 function kindOf(model: Model, at: number): string {

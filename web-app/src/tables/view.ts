@@ -5,11 +5,19 @@ import { element } from "../dom/element";
 import { plain } from "../format/format";
 import { drawGrid } from "./grid";
 import { csv, filtered, markdown, narrowed, shown, type Model } from "./model";
-import { wayOf, type Since } from "./moments";
+import { wayOf, type Since, type Way } from "./moments";
 import { TablePlace } from "./place";
 import { tools } from "./tools";
 
-export function tableView(host: HTMLElement, whole: Model, app: App, key: string, more: readonly Node[] = [], name = "", since: Since | null = null): Cleanup {
+/** What a table has besides its rows: controls, its name, what its times count from, and cells of its own. */
+export interface Extras {
+  more?: readonly Node[];
+  name?: string;
+  since?: Since | null;
+  special?: Way;
+}
+
+export function tableView(host: HTMLElement, whole: Model, app: App, key: string, { more = [], name = "", since = null, special }: Extras = {}): Cleanup {
   const place = new TablePlace(app.state, key);
   const model = narrowed(whole, place.only);
   const box = element("div", { class: "grid" });
@@ -31,7 +39,8 @@ export function tableView(host: HTMLElement, whole: Model, app: App, key: string
   }, more);
   host.append(element("div", { class: "table long" }, only(place, app), bar.bar, box));
   const rows = filtered(model, place.filter);
-  const grid = drawGrid(box, model, rows, place.sort, (sort) => (place.sort = sort), wayOf(model, app, name, since), app.words);
+  const places = wayOf(model, app, name, since);
+  const grid = drawGrid(box, model, rows, place.sort, (sort) => (place.sort = sort), (row, at) => special?.(row, at) ?? places(row, at), app.words);
   grid.hide(place.hidden);
   bar.count(rows.length);
   return () => grid.destroy();

@@ -43,4 +43,4 @@ async def _events(opened: Opened) -> AsyncIterator[str]:
         await asyncio.sleep(_EVERY)
 
 
-ROUTES = Routes(make=make)
+ROUTES = Routes(make=make, of_one_run=False)

@@ -13,7 +13,7 @@ __all__ = ["ROUTES"]
 
 def make(opened: Opened) -> list[BaseRoute]:
     def page(_request: Request) -> Response:
-        return HTMLResponse(served_html())
+        return HTMLResponse(served_html({key: one.path for key, one in opened.beside.items()}))
 
     def static(request: Request) -> Response:
         name = request.path_params["name"]
@@ -27,4 +27,4 @@ def make(opened: Opened) -> list[BaseRoute]:
     return [Route("/", page), Route("/static/{name}", static), Route("/api/report", report)]
 
 
-ROUTES = Routes(make=make)
+ROUTES = Routes(make=make, of_one_run=False)

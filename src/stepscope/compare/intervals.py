@@ -1,0 +1,68 @@
+"""The interval of a ratio of speeds, with the sentence that says whether it is a difference."""
+
+import math
+from collections.abc import Iterable
+
+from stepscope.compare.comparison import Comparison
+from stepscope.compare.statistics import Ratio
+from stepscope.compare.verdict import SAME, Outcome
+from stepscope.core.report import Interval
+
+__all__ = ["intervals_of"]
+
+_OTHERWISE = "what a trend in a run, or other programs on its cores, can have done"
+
+
+def intervals_of(comparison: Comparison) -> Iterable[Interval]:
+    """That of steps, and where steps differ in their samples that of samples. One recording has no difference."""
+    speed, outcome = comparison.speed, comparison.outcome
+    if comparison.one_recording or speed.ratio is None:
+        return
+    yield _interval("Speed of B over A, steps per second", speed.ratio, outcome, _meaning(speed.ratio, outcome))
+    if speed.samples and speed.a and speed.b and not _as_many(comparison):
+        meaning = "The same in samples per second, as the steps of A and B do not hold as many."
+        yield _interval("Samples per second, B over A", speed.samples, outcome, meaning)
+
+
+def _as_many(comparison: Comparison) -> bool:
+    a, b = comparison.speed.a, comparison.speed.b
+    if a is None or b is None or a.samples is None or b.samples is None:
+        return True
+    return round(float(a.samples.mean()), 1) == round(float(b.samples.mean()), 1)
+
+
+def _interval(title: str, ratio: Ratio, outcome: Outcome, meaning: str) -> Interval:
+    allowed = outcome.allowed
+    return Interval(
+        title=title,
+        estimate=ratio.estimate,
+        low=ratio.low,
+        high=ratio.high,
+        kind=outcome.kind,
+        meaning=meaning,
+        widened=(ratio.low / allowed, ratio.high * allowed) if allowed > 1 else None,
+    )
+
+
+def _meaning(ratio: Ratio, outcome: Outcome) -> str:
+    leaves_out = ratio.low > 1 or ratio.high < 1
+    also = f", also when it is widened by {_OTHERWISE}" if outcome.allowed > 1 else ""
+    match outcome.kind:
+        case "faster":
+            return f"A difference: the whole interval is above 1{also}."
+        case "slower":
+            return f"A difference: the whole interval is below 1{also}."
+        case "same" if abs(math.log(ratio.estimate)) <= math.log1p(SAME) and leaves_out:
+            return "No difference to speak of: it is below 1 %, and two runs of one command differ by more."
+        case "same":
+            return "No difference that the noise would not make: the interval holds 1, and is narrow."
+    causes = {doubt.cause for doubt in outcome.because}
+    if "traced" in causes:
+        return "It decides nothing: the steps of one run were traced, and tracing makes steps longer."
+    if "few-steps" in causes:
+        return "It decides nothing: too few steps are behind it."
+    if leaves_out and outcome.allowed > 1:
+        return f"It cannot be called a difference: widened by {_OTHERWISE}, the interval holds 1."
+    if "wide" in causes:
+        return "It cannot be called a difference: the interval holds 1, and is wide."
+    return f"Neither a difference nor none: the interval holds 1, and widened by {_OTHERWISE} it is wide."

@@ -1,0 +1,37 @@
+"""Whether both runs of a comparison are one recording: the same file, or a copy of it."""
+
+from pathlib import Path
+
+import numpy as np
+
+from stepscope.compare.series import Series
+from stepscope.compare.side import Side
+
+__all__ = ["is_one_recording"]
+
+_TELLING = 3  # steps: that so many took as long to the nanosecond twice is no chance
+
+
+def is_one_recording(a: Side, b: Side) -> bool:
+    """Whether the paths lead to one place, or all that was measured is equal."""
+    if a.path and a.path == b.path and Path(a.path).exists():
+        return True
+    return _as_long(a.untraced, b.untraced) and _as_long(a.traced, b.traced) and _tells(a) and _listed_alike(a, b)
+
+
+def _as_long(a: Series | None, b: Series | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a.times, b.times) and a.phases == b.phases
+
+
+def _tells(side: Side) -> bool:
+    """Whether there is enough to tell: steps that were not made alike."""
+    known = [series.times for series in (side.untraced, side.traced) if series is not None]
+    return any(len(np.unique(times)) >= _TELLING for times in known)
+
+
+def _listed_alike(a: Side, b: Side) -> bool:
+    if (a.device, a.breakdown, a.settings, [*a.listings]) != (b.device, b.breakdown, b.settings, [*b.listings]):
+        return False
+    return all(a.listings[what].sums.equals(b.listings[what].sums) for what in a.listings)
