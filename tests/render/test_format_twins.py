@@ -13,7 +13,7 @@ import pytest
 
 from stepscope.core.finding import Gain
 from stepscope.core.schema import Unit
-from stepscope.render.format import ABSENT, code_lines, counted, gain_text, on_axis, plain, quantity
+from stepscope.render.format import ABSENT, code_lines, counted, gain_text, on_axis, plain, quantity, signed
 
 APP = Path(__file__).parents[2] / "web-app"
 ESBUILD = APP / "node_modules" / ".bin" / "esbuild"
@@ -30,7 +30,7 @@ NAMES = (
 )  # fmt: skip
 CODE = ("", "\nx = 1\n", "if a:\n\tb()\r\nc", "a\x00b", "\n\n\ty" + "z" * 500)
 RUNNER = """
-const { quantity, onAxis, plain, codeLines, gainText, counted } = require(process.argv[2]);
+const { quantity, onAxis, plain, codeLines, gainText, counted, signed } = require(process.argv[2]);
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 process.stdout.write(JSON.stringify({
   quantities: cases.quantities.map(([value, unit, decimal]) => quantity(value, unit, decimal)),
@@ -38,6 +38,7 @@ process.stdout.write(JSON.stringify({
   names: cases.names.map(([name, limit]) => plain(name, limit)),
   code: cases.code.map((code) => codeLines(code)),
   gains: cases.gains.map(([low_ns, high_ns, step]) => gainText({ low_ns, high_ns }, step)),
+  differences: cases.quantities.filter(([value]) => value !== null).map((one) => signed(...one)),
   counts: cases.counts.map((number) => counted(number, "step")),
 }));
 """
@@ -92,6 +93,8 @@ def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit 
     ]
     assert not wrong, wrong[:20]
     assert answers["marks"] == [on_axis(*case) for case in marks]
+    numbers = [(value, unit) for value, unit in quantities if value is not None]
+    assert answers["differences"] == [signed(value, unit) for value, unit in numbers]
     assert answers["names"] == [plain(name, limit) for name in NAMES for limit in (160, 40)]
     assert answers["code"] == [code_lines(code) for code in CODE]
     assert answers["gains"] == [

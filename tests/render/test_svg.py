@@ -1,10 +1,12 @@
 """Pictures: what is drawn where, with title, units and legend, and nothing that a name could smuggle in."""
 
+from dataclasses import replace
+from typing import Literal
 from xml.etree import ElementTree
 
 import pytest
 
-from stepscope.core.report import Bar, Bars, Heatmap, Line, Lines
+from stepscope.core.report import Bar, Bars, Heatmap, Interval, Line, Lines, Table
 from stepscope.render.svg import Picture, svg
 
 from .conftest import HOSTILE
@@ -90,3 +92,47 @@ def test_hostile_names_are_text(name: str) -> None:
 )
 def test_nothing_is_a_picture_too(picture: Picture) -> None:
     assert texts(picture)[0] == picture.title
+
+
+CHANGES = Table(
+    "Kernels: change from A to B", (("name", None), ("A", "ns"), ("B", "ns"), ("B - A", "ns")),
+    (("gone", 30 * MS, None, -30 * MS), ("slower", 10 * MS, 25 * MS, 15 * MS), ("as before", MS, MS, 0)), change=3,
+)  # fmt: skip
+
+
+def test_changes_stand_on_their_side_of_zero_with_sign_and_word() -> None:
+    faster, slower, nothing = boxes(CHANGES)
+    assert [(width, colour) for width, _, colour in (faster, slower)] == [(155, "#0072b2"), (77.5, "#c25700")]
+    assert nothing[0] == 0
+    places = [float(box.attrib["x"]) for box in list(ElementTree.fromstring(svg(CHANGES)).iter(f"{NAME}rect"))[1:]]
+    assert places[0] + 155 == places[1] == places[2]
+    assert texts(CHANGES)[5:] == [
+        "gone", "−30 ms faster", "30 ms → –", "slower", "+15 ms slower", "10 ms → 25 ms", "as before", "0 ns unchanged",
+        "1 ms → 1 ms",
+    ]  # fmt: skip
+
+
+def test_of_many_changes_the_first_are_drawn_and_the_rest_is_counted() -> None:
+    many = replace(CHANGES, rows=CHANGES.rows * 10)
+    assert len(boxes(many)) == 14
+    assert texts(many)[-1] == "and 16 more"
+
+
+@pytest.mark.parametrize("kind", ["faster", "inconclusive"])
+def test_an_interval_stands_around_its_estimate_beside_1(kind: Literal["faster", "inconclusive"]) -> None:
+    block = Interval("Speed", 1.2, 1.1, 1.3, kind, "It says " + "what it means " * 12, (0.9, 1.5))
+    lines = [path.attrib for path in ElementTree.fromstring(svg(block)).iter(f"{NAME}path")]
+    (one,) = (line for line in lines if line["stroke"] == "#1b1f24")
+    ends = [float(line["d"][1:].partition(" ")[0]) for line in lines[-2:]]
+    ((width, _, colour),) = boxes(block)
+    (point,) = list(ElementTree.fromstring(svg(block)).iter(f"{NAME}rect"))[1:]
+    middle = float(point.attrib["x"]) + width / 2
+    assert float(one["d"][1:].partition(" ")[0]) < ends[0] < middle < ends[1]
+    assert colour == ("#0072b2" if kind == "faster" else "#57606a")
+    assert "1.2× (95 % interval 1.1–1.3)" in texts(block)
+    assert " ".join(texts(block)[-2:]).startswith("It says what it means")
+
+
+def test_a_long_path_ends_inside_the_picture() -> None:
+    root = ElementTree.fromstring(svg(MEAN, "a/" * 200))
+    assert len([*root.iter(f"{NAME}text")][1].text or "") < 125

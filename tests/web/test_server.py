@@ -3,6 +3,7 @@
 import http.client
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import polars as pl
@@ -150,3 +151,25 @@ def test_with_a_token_nothing_is_answered_without_it(what: Opened) -> None:
 def test_which_addresses_only_this_machine_reaches() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "localhost", "::1", "127.8.8.8")))
     assert not any(map(is_loopback, ("0.0.0.0", "192.168.1.2", "::", "machine.example", "")))
+
+
+def test_two_runs_are_beside_their_comparison_under_one_set_of_rules(what: Opened) -> None:
+    told = "</script><b>"
+    both = Opened(run=what.run, document=lambda: {"schema": "stepscope-page"}, beside={"a": what, "b": what})
+    named = replace(both, beside={"a": replace(what, path=told), "b": what})
+    with served(named, token="secret") as address:
+        for path in ("", "a/", "b/api/report", "a/static/app.js", "api/report"):
+            assert answer(address + path)[0] == 403
+    with served(named) as address:
+        status, headers, body = answer(address)
+        assert status == 200 and "unsafe" not in headers["content-security-policy"]
+        assert told.encode() not in body
+        assert b'id="beside"' in body
+        assert json.loads(answer(f"{address}api/report")[2]) == {"schema": "stepscope-page"}
+        assert json.loads(answer(f"{address}a/api/report")[2]) == json.loads(dumps(what.document()))
+        assert answer(f"{address}b/api/timeline/tracks")[0] == 200
+        for path in ("api/tables", "api/timeline/tracks", "c/api/report", "a/../b/api/report/x"):
+            status, headers, _ = answer(address + path)
+            assert status == 404
+            assert "default-src 'none'" in headers["content-security-policy"]
+        assert b'id="beside"' not in answer(f"{address}a/")[2]

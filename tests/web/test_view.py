@@ -1,5 +1,6 @@
 """`stepscope view` as a user starts it."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+from ..cli.test_compare import trace
 from ..cli.test_opening import write
 from ..command import command, stepscope
 from .serving import answer
@@ -30,6 +32,33 @@ def test_it_prints_its_address_serves_and_ends_with_ctrl_c(tmp_path: Path) -> No
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in said
+
+
+def test_two_runs_are_served_beside_their_comparison(tmp_path: Path) -> None:
+    a, b = trace(tmp_path / "a.json", 1000), trace(tmp_path / "b.json", 500)
+    words = command("view", "--compare", a, b, "--no-browser")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        assert process.stdout
+        address = process.stdout.readline().partition(" ")[0]
+        assert b'"schema":"stepscope-page"' in answer(f"{address}api/report")[2]
+        for name, path in (("a", a), ("b", b)):
+            assert json.loads(answer(f"{address}{name}/api/report")[2])["run"]["path"] == str(path)
+            assert json.loads(answer(f"{address}{name}/api/tables/steps")[2])["height"] == 15
+            assert answer(f"{address}{name}/")[0] == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_two_paths_of_one_rank_are_told_how_to_be_compared(tmp_path: Path) -> None:
+    a, b = trace(tmp_path / "a.json", 1000), trace(tmp_path / "b.json", 500)
+    done = stepscope("view", a, b, "--no-browser")
+    assert done.returncode == 2
+    assert f"compare them: `stepscope view --compare {a} {b}`" in done.stderr
+    done = stepscope("view", "--compare", a)
+    assert done.returncode == 2
+    assert "--compare: takes two runs, and 1 PATHs were named" in done.stderr
 
 
 def test_where_it_cannot_listen_is_said_before_the_work(tmp_path: Path) -> None:

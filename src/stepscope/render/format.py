@@ -33,6 +33,7 @@ __all__ = [
     "reading",
     "sentence",
     "shorten",
+    "signed",
     "text",
 ]
 
@@ -92,6 +93,12 @@ def on_axis(value: float, unit: Unit | None, most: float) -> str:
         return quantity(value, unit)
     scale, suffix = _scale(most, scales)
     return f"{_digits(value / scale)} {suffix}"
+
+
+def signed(value: float, unit: Unit | None) -> str:
+    """A difference: `+5.17 ms`, `−2.8 ms`, `0 ns`."""
+    told = quantity(value, unit)
+    return f"+{told}" if value > 0 else told.replace("-", "−", 1)
 
 
 def counted(count: int, noun: str, nouns: str = "") -> str:

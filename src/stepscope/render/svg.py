@@ -1,27 +1,27 @@
-"""Bars, curves, heat maps, lanes and flame graphs as pictures: SVG for slides, light, readable alone, no script."""
+"""Every picture as SVG for slides and documents: light, readable alone, no script."""
 
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from stepscope.core.report import Bars, Flame, Heatmap, Lanes, Lines
+from stepscope.core.report import Bars, Flame, Heatmap, Interval, Lanes, Lines, Table
 from stepscope.core.schema import Unit
 from stepscope.render.bars import looks, shares
 from stepscope.render.flames import Box, boxes
 from stepscope.render.format import on_axis, plain, quantity, shorten, text
+from stepscope.render.svg_changes import changes_drawn, interval_drawn
+from stepscope.render.svg_parts import LETTER, LINE, MARGIN, QUIET, TITLE, WIDTH, box, fitting, words_at
 
 __all__ = ["Picture", "svg"]
 
-Picture = Bars | Lines | Heatmap | Lanes | Flame
-"""The blocks that are pictures."""
+Picture = Bars | Lines | Heatmap | Lanes | Flame | Interval | Table
+"""The blocks that are pictures; of tables, those of changes."""
 
-_WIDTH, _MARGIN, _TITLE = 960, 24, 52  # px: half a slide; free space at the edges; from the top to below the title
 _LEFT, _PLOT = 104, 320  # px: where a plot begins, right of its numbers; how high it is
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif"
-_INK, _QUIET, _LINE, _PAGE, _LIMIT = "#1b1f24", "#57606a", "#d9dde3", "#ffffff", "#b34700"
+_PAGE, _LIMIT = "#ffffff", "#b34700"
 _COLOURS = ("#d98a00", "#0072b2", "#56b4e9", "#a0559f", "#009e73", "#c94a00", "#7f6b2f", "#9aa2ab")  # as in the page
 _HEAT = ((242, 245, 249), (106, 167, 216), (179, 71, 0))
-_LETTER = 7.6  # px of a letter in the legend, wide ones included
 _FEW = 160  # bars that are wide enough to be seen apart
 _MARKS = 5  # about so many along an axis
 _TALLEST_ROW, _TALLEST_MAP = 22, 520  # px
@@ -35,8 +35,8 @@ _KINDS = {
 _LANE = 13  # letters of a label that stand left of a plot
 
 
-def svg(picture: Picture, subject: str = "") -> str:
-    """A document; `subject` stands below the title, such as the run it is of."""
+def svg(picture: Picture, *subjects: str) -> str:
+    """A document; `subjects` stand below the title: the run it is of, or several, each with as much room."""
     match picture:
         case Bars():
             height, drawn = _bars(picture)
@@ -48,14 +48,20 @@ def svg(picture: Picture, subject: str = "") -> str:
             height, drawn = _flame(picture)
         case Lanes():
             height, drawn = _lanes(picture)
+        case Interval():
+            height, drawn = interval_drawn(picture)
+        case Table():
+            height, drawn = changes_drawn(picture)
     title = plain(picture.title)
+    room = (WIDTH - 2 * MARGIN) / max(len(subjects), 1)
+    told = ", ".join(fitting(plain(subject, 400), room) for subject in subjects)
     head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height:.0f}" '
-        f'viewBox="0 0 {_WIDTH} {height:.0f}" font-family="{_FONT}" font-size="13" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0f}" '
+        f'viewBox="0 0 {WIDTH} {height:.0f}" font-family="{_FONT}" font-size="13" role="img">',
         f"<title>{escape(title)}</title>",
         f'<rect width="100%" height="100%" fill="{_PAGE}"/>',
-        _text(_MARGIN, 26, title, size=16, weight=600),
-        _text(_MARGIN, 44, plain(subject), fill=_QUIET, size=12),
+        words_at(MARGIN, 26, title, size=16, weight=600),
+        words_at(MARGIN, 44, told, fill=QUIET, size=12),
     ]
     return "\n".join([*head, *drawn, "</svg>"]) + "\n"
 
@@ -63,22 +69,22 @@ def svg(picture: Picture, subject: str = "") -> str:
 def _bars(block: Bars) -> tuple[float, list[str]]:
     values = [max(part.value, 0.0) for part in block.parts]
     parts, colours = shares(values), _colours(part.label for part in block.parts)
-    whole = (_WIDTH - 2 * _MARGIN) * (min(sum(values) / block.whole, 1) if block.whole else 1)
-    drawn, at = [], float(_MARGIN)
+    whole = (WIDTH - 2 * MARGIN) * (min(sum(values) / block.whole, 1) if block.whole else 1)
+    drawn, at = [], float(MARGIN)
     for share, colour in zip(parts, colours, strict=True):
-        drawn.append(_box(at, _TITLE + 8, share * whole, 44, colour))
+        drawn.append(box(at, TITLE + 8, share * whole, 44, colour))
         at += share * whole
     told = [
         f"{plain(part.label)} {quantity(share, 'ratio')}, {quantity(part.value, block.unit)}"
         for part, share in zip(block.parts, parts, strict=True)
     ]
-    bottom, legend = _legend(told, colours, _TITLE + 78)
-    return bottom + _MARGIN - 8, [*drawn, *legend]
+    bottom, legend = _legend(told, colours, TITLE + 78)
+    return bottom + MARGIN - 8, [*drawn, *legend]
 
 
 def _lines(block: Lines) -> tuple[float, list[str]]:
     colours = _colours(line.label for line in block.lines)
-    bottom, drawn = _legend([plain(line.label) for line in block.lines], colours, _TITLE + 16)
+    bottom, drawn = _legend([plain(line.label) for line in block.lines], colours, TITLE + 16)
     top = bottom + 6
     xs = sorted({x for line in block.lines for x, _ in line.points})
     bars = block.stacked and len(xs) <= _FEW
@@ -95,8 +101,8 @@ def _lines(block: Lines) -> tuple[float, list[str]]:
         drawn += [_curve(scale, line.points, colour) for line, colour in zip(block.lines, colours, strict=True)]
     for limit in block.limits:
         y = scale.y(limit.value)
-        drawn.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _MARGIN}" stroke="{_LIMIT}" stroke-dasharray="6 4"/>')
-        drawn.append(_text(_LEFT + 6, y + 15, f"{plain(limit.label)} {quantity(limit.value, block.unit)}"))
+        drawn.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - MARGIN}" stroke="{_LIMIT}" stroke-dasharray="6 4"/>')
+        drawn.append(words_at(_LEFT + 6, y + 15, f"{plain(limit.label)} {quantity(limit.value, block.unit)}"))
     return top + _PLOT + 58, drawn
 
 
@@ -105,7 +111,7 @@ class _Scale:
 
     def __init__(self, xs: Sequence[float], most: float, top: float, bars: bool) -> None:
         self.xs, self.most, self.top, self.bars = xs, most, top, bars
-        self.width = _WIDTH - _MARGIN - _LEFT
+        self.width = WIDTH - MARGIN - _LEFT
         self.column = self.width / max(len(xs), 1)
         self.place = {x: number for number, x in enumerate(xs)}
 
@@ -123,13 +129,13 @@ def _axes(scale: _Scale, marks: Sequence[float], block: Lines) -> list[str]:
     drawn = []
     for mark in marks:
         y = scale.y(mark)
-        drawn.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _MARGIN}" stroke="{_LINE}"/>')
-        drawn.append(_text(_LEFT - 8, y + 4, on_axis(mark, block.unit, marks[-1]), fill=_QUIET, anchor="end"))
+        drawn.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - MARGIN}" stroke="{LINE}"/>')
+        drawn.append(words_at(_LEFT - 8, y + 4, on_axis(mark, block.unit, marks[-1]), fill=QUIET, anchor="end"))
     bottom = scale.top + _PLOT
     for x in _some(scale.xs):
         at = scale.x(x) + (scale.column / 2 if scale.bars else 0)
-        drawn.append(_text(at, bottom + 18, on_axis(x, block.x_unit, scale.xs[-1]), fill=_QUIET, anchor="middle"))
-    return [*drawn, _text((_LEFT + _WIDTH - _MARGIN) / 2, bottom + 40, plain(block.x), fill=_QUIET, anchor="middle")]
+        drawn.append(words_at(at, bottom + 18, on_axis(x, block.x_unit, scale.xs[-1]), fill=QUIET, anchor="middle"))
+    return [*drawn, words_at((_LEFT + WIDTH - MARGIN) / 2, bottom + 40, plain(block.x), fill=QUIET, anchor="middle")]
 
 
 def _columns(block: Lines, xs: Sequence[float]) -> list[list[float]]:
@@ -145,7 +151,7 @@ def _stack(scale: _Scale, block: Lines, colours: Sequence[str], bars: bool) -> l
             boxes = zip(scale.xs, below, above, strict=True)
             gap = scale.column * 0.12
             drawn += [
-                _box(scale.x(x) + gap / 2, scale.y(high), scale.column - gap, scale.y(low) - scale.y(high), colour)
+                box(scale.x(x) + gap / 2, scale.y(high), scale.column - gap, scale.y(low) - scale.y(high), colour)
                 for x, low, high in boxes
                 if high > low
             ]
@@ -173,50 +179,51 @@ def _curve(scale: _Scale, points: Iterable[tuple[float, float | None]], colour: 
 def _heatmap(block: Heatmap) -> tuple[float, list[str]]:
     known = [value for row in block.values for value in row if value is not None]
     least, most = min(known, default=0.0), max(known, default=0.0)
-    column = (_WIDTH - _MARGIN - _LEFT) / max(len(block.xs), 1)
+    column = (WIDTH - MARGIN - _LEFT) / max(len(block.xs), 1)
     row = min(_TALLEST_ROW, _TALLEST_MAP / max(len(block.ys), 1))
-    top, drawn = _TITLE + 12, []
+    top, drawn = TITLE + 12, []
     for number, values in enumerate(block.values):
         for place, value in enumerate(values):
             if value is not None:
                 share = (value - least) / (most - least) if most > least else 0.0
-                drawn.append(_box(_LEFT + place * column, top + number * row, column, row, _heat(share)))
+                drawn.append(box(_LEFT + place * column, top + number * row, column, row, _heat(share)))
     bottom = top + row * len(block.ys)
     for y in _some(block.ys, max(1, int(bottom - top) // 18)):
         at = top + (block.ys.index(y) + 0.5) * row + 4
-        drawn.append(_text(_LEFT - 8, at, f"{plain(block.y)} {y}", fill=_QUIET, anchor="end"))
+        drawn.append(words_at(_LEFT - 8, at, f"{plain(block.y)} {y}", fill=QUIET, anchor="end"))
     for x in _some(block.xs):
         at = _LEFT + (block.xs.index(x) + 0.5) * column
-        drawn.append(_text(at, bottom + 18, str(x), fill=_QUIET, anchor="middle"))
-    drawn.append(_text((_LEFT + _WIDTH - _MARGIN) / 2, bottom + 38, plain(block.x), fill=_QUIET, anchor="middle"))
+        drawn.append(words_at(at, bottom + 18, str(x), fill=QUIET, anchor="middle"))
+    drawn.append(words_at((_LEFT + WIDTH - MARGIN) / 2, bottom + 38, plain(block.x), fill=QUIET, anchor="middle"))
     return bottom + 88, [*drawn, *_shades(bottom + 58, quantity(least, block.unit), quantity(most, block.unit))]
 
 
 def _flame(block: Flame) -> tuple[float, list[str]]:
     """The root on top, below each box what it called."""
-    used = {_kind(box.kind) for box in boxes(block)}
+    laid = boxes(block)
+    used = {_kind(frame.kind) for frame in laid}
     kinds = [look for kind, look in _KINDS.items() if kind in used]
-    top, drawn = _legend([name for name, _ in kinds], [colour for _, colour in kinds], _TITLE + 16)
-    width = _WIDTH - 2 * _MARGIN
-    shown = [box for box in boxes(block) if box.width * width >= 0.5]
-    rows = min(max((box.row for box in shown), default=0) + 1, _FLAME_ROWS)
-    drawn += [_frame(box, top + 8, width, block) for box in shown if box.row < rows]
+    top, drawn = _legend([name for name, _ in kinds], [colour for _, colour in kinds], TITLE + 16)
+    width = WIDTH - 2 * MARGIN
+    shown = [frame for frame in laid if frame.width * width >= 0.5]
+    rows = min(max((frame.row for frame in shown), default=0) + 1, _FLAME_ROWS)
+    drawn += [_frame(frame, top + 8, width, block) for frame in shown if frame.row < rows]
     bottom = top + 8 + rows * _FLAME_ROW + 20
-    words = quantity(sum(box.row >= rows for box in shown), "count")
-    deeper = f" Deeper than is drawn: {words} frames." if any(box.row >= rows for box in shown) else ""
-    return bottom + _MARGIN - 8, [*drawn, _text(_MARGIN, bottom, f"{text(block.note)}{deeper}", fill=_QUIET, size=12)]
+    below = sum(frame.row >= rows for frame in shown)
+    deeper = f" Deeper than is drawn: {quantity(below, 'count')} frames." if below else ""
+    return bottom + MARGIN - 8, [*drawn, words_at(MARGIN, bottom, f"{text(block.note)}{deeper}", fill=QUIET, size=12)]
 
 
-def _frame(box: Box, top: float, width: float, block: Flame) -> str:
+def _frame(frame: Box, top: float, width: float, block: Flame) -> str:
     """A box with as much of its name as has room; all of it when pointed at."""
-    x, y, wide = _MARGIN + box.left * width, top + box.row * _FLAME_ROW, box.width * width
-    name = plain(box.name)
-    room = int((wide - 6) / _LETTER)
+    x, y, wide = MARGIN + frame.left * width, top + frame.row * _FLAME_ROW, frame.width * width
+    name = plain(frame.name)
+    room = int((wide - 6) / LETTER)
     words = name if len(name) <= room else f"{name[: room - 1]}…" if room > 3 else ""
-    told = f"{name}: {quantity(box.total, block.unit)}, {quantity(box.width, 'ratio')}"
-    colour = _KINDS[_kind(box.kind)][1]
-    drawn = _box(x, y, max(wide - 0.6, 0.3), _FLAME_ROW - 1, colour)
-    label = _text(x + 3, y + 14, words, size=12) if words else ""
+    told = f"{name}: {quantity(frame.total, block.unit)}, {quantity(frame.width, 'ratio')}"
+    colour = _KINDS[_kind(frame.kind)][1]
+    drawn = box(x, y, max(wide - 0.6, 0.3), _FLAME_ROW - 1, colour)
+    label = words_at(x + 3, y + 14, words, size=12) if words else ""
     return f"<g><title>{escape(told)}</title>{drawn}{label}</g>"
 
 
@@ -226,28 +233,31 @@ def _kind(kind: str) -> str:
 
 def _lanes(block: Lanes) -> tuple[float, list[str]]:
     colours = dict(zip(block.kinds, _colours(block.kinds), strict=True))
-    top, drawn = _legend([plain(kind) for kind in block.kinds], list(colours.values()), _TITLE + 16)
-    scale = (_WIDTH - _MARGIN - _LEFT) / max(block.length, 1)
+    top, drawn = _legend([plain(kind) for kind in block.kinds], list(colours.values()), TITLE + 16)
+    scale = (WIDTH - MARGIN - _LEFT) / max(block.length, 1)
     for number, lane in enumerate(block.lanes):
         y = top + 8 + number * (_TALLEST_ROW + 4)
-        drawn.append(_text(_LEFT - 8, y + 15, shorten(plain(lane.label), _LANE), fill=_QUIET, anchor="end"))
+        drawn.append(words_at(_LEFT - 8, y + 15, shorten(plain(lane.label), _LANE), fill=QUIET, anchor="end"))
         drawn += [
-            _box(_LEFT + start * scale, y, (end - start) * scale, _TALLEST_ROW, colours[what])
+            box(_LEFT + start * scale, y, (end - start) * scale, _TALLEST_ROW, colours[what])
             for start, end, what in lane.spans
         ]
     bottom = top + 8 + len(block.lanes) * (_TALLEST_ROW + 4)
     for mark in _marks(block.length or 1, "ns"):
         if mark <= block.length:
             at, label = _LEFT + mark * scale, on_axis(mark, "ns", block.length)
-            drawn.append(_text(at, bottom + 16, label, fill=_QUIET, anchor="middle"))
+            drawn.append(words_at(at, bottom + 16, label, fill=QUIET, anchor="middle"))
     return bottom + 36, drawn
 
 
 def _shades(y: float, least: str, most: str) -> list[str]:
     """What the shades mean: from the least to the most."""
-    middle = (_LEFT + _WIDTH - _MARGIN) / 2
-    boxes = [_box(middle - 80 + 4 * step, y, 4, 12, _heat(step / 39)) for step in range(40)]
-    ends = (_text(middle - 88, y + 11, least, fill=_QUIET, anchor="end"), _text(middle + 88, y + 11, most, fill=_QUIET))
+    middle = (_LEFT + WIDTH - MARGIN) / 2
+    boxes = [box(middle - 80 + 4 * step, y, 4, 12, _heat(step / 39)) for step in range(40)]
+    ends = (
+        words_at(middle - 88, y + 11, least, fill=QUIET, anchor="end"),
+        words_at(middle + 88, y + 11, most, fill=QUIET),
+    )
     return [*boxes, *ends]
 
 
@@ -261,12 +271,12 @@ def _heat(share: float) -> str:
 
 def _legend(labels: Sequence[str], colours: Sequence[str], y: float) -> tuple[float, list[str]]:
     """Names with their colours, in as many rows as they take, and where the rows end."""
-    drawn, x = [], float(_MARGIN)
+    drawn, x = [], float(MARGIN)
     for label, colour in zip(labels, colours, strict=True):
-        width = 24 + _LETTER * len(label) + 14
-        if x > _MARGIN and x + width > _WIDTH - _MARGIN:
-            x, y = float(_MARGIN), y + 22
-        drawn += [_box(x, y - 10, 12, 12, colour), _text(x + 18, y, label)]
+        width = 24 + LETTER * len(label) + 14
+        if x > MARGIN and x + width > WIDTH - MARGIN:
+            x, y = float(MARGIN), y + 22
+        drawn += [box(x, y - 10, 12, 12, colour), words_at(x + 18, y, label)]
         x += width
     return y + 10, drawn
 
@@ -289,14 +299,3 @@ def _some(values: Sequence[int] | Sequence[float], most: int = 10) -> Sequence[f
 
 def _colours(labels: Iterable[str]) -> list[str]:
     return [_COLOURS[look] for look in looks(list(labels), len(_COLOURS))]
-
-
-def _box(x: float, y: float, width: float, height: float, colour: str) -> str:
-    place = f'x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"'
-    return f'<rect {place} fill="{colour}" shape-rendering="crispEdges"/>'
-
-
-def _text(x: float, y: float, words: str, *, fill: str = _INK, size: int = 0, weight: int = 0, anchor: str = "") -> str:
-    more = (f' font-size="{size}"' if size else "") + (f' font-weight="{weight}"' if weight else "")
-    more += f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}"{more}>{escape(words)}</text>'

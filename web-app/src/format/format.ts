@@ -46,8 +46,8 @@ export function onAxis(value: number, unit: Unit | null, most: number): string {
 }
 
 /** A difference: `+5.17 ms`, `−2.8 ms`, `0 ns`. */
-export function signed(value: number, unit: Unit | null): string {
-  const text = quantity(value, unit, !Number.isInteger(value));
+export function signed(value: number, unit: Unit | null, decimal = !Number.isInteger(value)): string {
+  const text = quantity(value, unit, decimal);
   return value > 0 ? `+${text}` : text.replace(/^-/, "−");
 }
 
