@@ -9,7 +9,8 @@ import pytest
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.predict.headroom import WAKING, headroom_of
+from stepscope.predict.headroom import READY, WAKING, headroom_of
+from stepscope.predict.pipeline import FRESH
 
 from .recorded_loading import MS, recorded
 
@@ -36,17 +37,24 @@ def trial(*usual: float, wait: float = 30, device: bool = False, size: int = 0) 
 
 def test_training_that_never_waits_and_what_waiting_adds() -> None:
     found = headroom_of(trial(11, 11, 11), 0)
-    assert found.own == 12 * MS, "to the end of the device's work"
-    assert (found.waking.value, found.waking.low, found.waking.high) == pytest.approx((0.1, 0.1, 0.1))
+    assert found.own / MS == pytest.approx(12 * (1 + READY)), "a batch that is ready still has to be taken"
+    assert (found.waking.value, found.waking.low, found.waking.high) == pytest.approx((0.1 - READY,) * 3)
+    parts = {call.name: call.cpu for call in found.calls}
+    assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1})
     assert found.fetch.shape == (36, 2), "each one after the first steps"
     assert not found.device
+
+
+def test_batches_that_are_fed_were_touched_before() -> None:
+    assert headroom_of(trial(11, 11, size=50_000_000), 0).own / MS == pytest.approx(12 * (1 + READY) + 50 * FRESH)
+    assert headroom_of(trial(11, 11, device=True), 0).own == 12 * MS, "to the end of the device's work"
 
 
 def test_rounds_that_differ_say_little_against_what_was_measured_before() -> None:
     """Ratios of 1 and 1.2: 0.1 with a standard error of 0.1, beside 0.07 with one of 0.07 / 1.5."""
     found = headroom_of(trial(10, 12), 0).waking
     weight = (0.07 / 1.5) ** 2 / ((0.07 / 1.5) ** 2 + 0.1**2)
-    assert found.value == pytest.approx(0.07 + weight * 0.03)
+    assert found.value == pytest.approx(0.07 + weight * 0.03 - READY)
     assert found.high - found.value == pytest.approx(0.07 * (1 - weight) ** 0.5)
     assert found.value - found.low == pytest.approx(found.high - found.value)
 
@@ -60,7 +68,7 @@ def test_where_it_does_not_tell_what_was_measured_before_holds(strange: Run) -> 
 
 
 def test_a_step_is_not_taken_to_be_shorter_after_a_wait() -> None:
-    assert headroom_of(trial(5, 5, 5), 0).waking.value == -0.05
+    assert headroom_of(trial(5, 5, 5), 0).waking.value == pytest.approx(-0.05 - READY)
 
 
 def test_a_trial_of_another_rank_is_none() -> None:

@@ -42,6 +42,11 @@ def test_work_cannot_be_done_faster_than_the_cores() -> None:
     assert interval(case(workers=4, cpu=30, feed=6, cores=2)) == pytest.approx(law, rel=0.03)
 
 
+def test_a_part_of_the_cores_stays_unused_where_threads_change_places() -> None:
+    assert interval(case(workers=4, cpu=30, feed=6, cores=2, kept=0.8)) == pytest.approx(23 / 0.8, rel=0.03)
+    assert interval(case(workers=1, cpu=30, cores=2, kept=0.8)) == pytest.approx(30)
+
+
 def test_waiting_takes_no_core() -> None:
     assert interval(case(workers=4, other=80, cores=1, step=20, step_cpu=0.0)) == pytest.approx(20)
     assert interval(case(workers=2, other=80, cores=1)) == pytest.approx(40)

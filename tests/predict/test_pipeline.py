@@ -26,6 +26,32 @@ def test_times_of_a_batch() -> None:
     assert not found.unseen
 
 
+def received(*times: tuple[float, float]) -> Run:
+    """With these wall and CPU times, ms, of taking a batch."""
+    run, synth = recorded(), Synth()
+    for batch, (wall, cpu) in enumerate(times, 8):
+        synth.add(
+            "loader_spans", pid="1", loader=0, iterator=1, epoch=0, batch=batch, stage="receive", weight=1,
+            start=batch * 20 * MS, end=int((batch * 20 + wall) * MS), cpu=int(cpu * MS), failed=False,
+        )  # fmt: skip
+    return with_spans(run, pl.concat([run.table("loader_spans", how=""), synth.run().table("loader_spans", how="")]))
+
+
+def test_a_batch_that_is_ready_takes_as_long_as_the_quick_ones() -> None:
+    assert pipeline(received((9, 1), (1.5, 1), (1.5, 1), (30, 1), (30, 1)), 0).handing == 1.5 * MS
+    assert pipeline(received((30, 1), (30, 1), (30, 1)), 0).handing == 2 * MS, "each waited for a busy worker"
+
+
+def test_the_size_of_a_batch_is_that_of_its_tensors() -> None:
+    run, synth = recorded(), Synth()
+    for worker in range(2):
+        for size in (1000, 24):
+            synth.add("batch_tensors", loader=0, pid=str(100 + worker), worker=worker, type="torch.uint8", bytes=size)
+    tensors = synth.run().table("batch_tensors", how="")
+    assert pipeline(Run({**run.tables, "batch_tensors": tensors}, run.path), 0).size == 1024
+    assert pipeline(run, 0).size == 0
+
+
 def test_the_start_of_an_epoch_is_apart() -> None:
     found = pipeline(recorded(epoch=10, start=100), 0)
     assert found.step == pytest.approx(20 * MS)

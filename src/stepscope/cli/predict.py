@@ -72,8 +72,8 @@ def COMMAND(
     """Predict the mean training step of PATH, recorded with `stepscope run`, after a change.
 
     Names for --faster and --without are those of `stepscope show loader_transforms`, in full or their last part, and
-    sample, transform, decode, read, label, collate, fetch, serialize and step. Times are a step's; --format json has
-    them in whole nanoseconds.
+    sample, transform, decode, read, label, collate, fetch, serialize and step; batch=8 are batches of an eighth of the
+    bytes, as of uint8 instead of float64. Times are a step's; --format json has them in whole nanoseconds.
 
     With --calibrate the command of the run is started once more where it ran, as it is, and ended by SIGTERM after some
     hundred steps: what it writes (checkpoints, logs, entries of a tracker) it writes again. In between training gets

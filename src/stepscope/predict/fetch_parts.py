@@ -19,17 +19,28 @@ from stepscope.core.run import Run
 
 __all__ = ["Call", "calls"]
 
-_COLLATE = "collate"
+NUMBER = 4  # bytes: what numbers are computed in, mostly
+_COLLATE, _TRANSFORM = "collate", "transform"
+_OF_TORCH = "torch.utils.data._utils.collate."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A data set, transform, decoder, reader or collate function: its own parts of CPU and other time of a fetch."""
+    """A data set, transform, decoder, reader or collate function: its own parts of CPU and other time of a fetch.
+
+    `sample` are the bytes that a transform is given or makes of one sample, 0 where that is not known.
+    """
 
     stage: str
     name: str
     cpu: float
     other: float
+    sample: float = 0.0
+
+    @property
+    def copies(self) -> bool:
+        """Whether it does nothing but copy: torch's own collating."""
+        return self.stage == _COLLATE and self.name.startswith(_OF_TORCH)
 
 
 def calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, ...]:
@@ -46,10 +57,21 @@ def calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, ..
     running = sums.with_columns(running=on.otherwise(usual))
     working = _parts(running, pl.col("running"), wall / max(cpu, 1.0))
     idle = _parts(running, 1 - pl.col("running"), wall / max(wall - cpu, 1.0))
+    sizes = _samples(run, rank)
     return tuple(
-        Call(stage=row["stage"], name=row["name"] or row["stage"], cpu=on_core, other=off_core)
+        Call(
+            stage=row["stage"], name=row["name"] or row["stage"], cpu=on_core, other=off_core,
+            sample=sizes.get(row["name"], 0.0) if row["stage"] == _TRANSFORM else 0.0,
+        )
         for row, on_core, off_core in zip(running.iter_rows(named=True), working, idle, strict=True)
-    )
+    )  # fmt: skip
+
+
+def _samples(run: Run, rank: int) -> dict[str, float]:
+    """Mean bytes of a sample before or after each transform, whichever are more."""
+    sizes = run.optional("transform_sizes").filter(of_training(run, rank))
+    means = sizes.group_by("name").agg(most=pl.max_horizontal("before", "after").mean())
+    return {str(name): NUMBER * most for name, most in means.drop_nulls().iter_rows()}
 
 
 def _parts(running: pl.DataFrame, part: pl.Expr, scale: float) -> list[float]:

@@ -11,43 +11,50 @@ import polars as pl
 
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
+from stepscope.predict.fetch_parts import Call, calls
 from stepscope.predict.loader_simulation import WAITED
-from stepscope.predict.pipeline import fetches
+from stepscope.predict.pipeline import FRESH, fetches
 
 __all__ = ["WAKING", "Headroom", "Waking", "headroom_of"]
 
 FACT = "headroom"
 ERRORS = 1.5  # standard errors on either side: replicas are spread evenly over the range
-FRESH = 0.2  # ns: to touch a byte of a batch for the first time (10 ms of 50 MB); batches that are fed are not new
 NEGLIGIBLE = 0.02  # of a step: where touching it takes more, training that is fed does not tell what waiting adds
 LEAST = -0.05  # nothing makes a step shorter after a wait: less is an accident
+READY = (
+    0.04  # of a step: it follows the taking of a batch from a worker, as after a pause of 2 ms; none that is fed does
+)
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waking:
-    """By what part a step takes longer after a wait for its batch than right after another step: a value, its range."""
+    """By what part a step takes longer after a wait for its batch than with one that is ready: a value, its range."""
 
     value: float
     low: float
     high: float
 
 
-WAKING = Waking(value=0.07, low=0.0, high=0.14)
-"""Where no trial was made. With one model, pauses in turn and no loader, steps took 4 % more CPU time after a pause of
-2 ms, 5 to 7 % after 20 ms and 10 to 12 % after 60 ms: caches are cold then, and the core has slept."""
+_FED = Waking(value=0.07, low=0.0, high=0.14)
+"""Against steps right after another: with one model, pauses in turn and no loader, steps took 4 % more CPU time after a
+pause of 2 ms, 5 to 7 % after 20 ms and 10 to 12 % after 60 ms: caches are cold then, and the core has slept."""
+
+WAKING = Waking(value=_FED.value - READY, low=_FED.low - READY, high=_FED.high - READY)
+"""Where no trial was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Headroom:
     """Of a rank: `own` is what a batch takes of training that never waits (ns, wall time, to the end of the device's
-    work), `waking` what a wait adds. `fetch` has a row (CPU time, wall time) for each fetch of the trial, all of which
-    are recorded. `device` says that a device works."""
+    work), where it comes from a worker and is new; `waking` what a wait adds. `fetch` has a row (CPU time, wall time)
+    for each fetch of the trial, all of which are recorded, `calls` are those in them. `device` says that one works."""
 
     own: float
     waking: Waking
     fetch: Floats
     device: bool
+    calls: tuple[Call, ...] = ()
 
 
 def headroom_of(trial: Run, rank: int) -> Headroom:
@@ -58,9 +65,15 @@ def headroom_of(trial: Run, rank: int) -> Headroom:
         raise MissingData(f"trial of rank {rank}", how="train for 100 steps or more, and predict with --calibrate")
     device = bool(fact.get("device"))
     fed = sum(one["fed_ns"] for one in rounds) / sum(len(one["fed"]) for one in rounds)
-    large = FRESH * max(one.get("bytes", 0) for one in rounds) > NEGLIGIBLE * fed
+    touching = FRESH * max(one.get("bytes", 0) for one in rounds)
+    unknown = device or touching > NEGLIGIBLE * fed
+    made = fetches(trial, rank)
     return Headroom(
-        own=float(fed), waking=WAKING if device or large else _waking(rounds), fetch=fetches(trial, rank), device=device
+        own=float(fed) if device else float(fed) * (1 + READY) + touching,
+        waking=WAKING if unknown else _waking(rounds),
+        fetch=made,
+        device=device,
+        calls=calls(trial, rank, made),
     )
 
 
@@ -80,11 +93,11 @@ def _waking(rounds: list[Mapping[str, Any]]) -> Waking:
     if len(ratios) < 2:
         return WAKING
     error = float(ratios.std(ddof=1) / np.sqrt(len(ratios)))
-    known = (WAKING.high - WAKING.low) / 2 / ERRORS
+    known = (_FED.high - _FED.low) / 2 / ERRORS
     weight = known**2 / (known**2 + error**2)
-    value = WAKING.value + weight * (float(ratios.mean()) - 1 - WAKING.value)
+    value = _FED.value + weight * (float(ratios.mean()) - 1 - _FED.value)
     spread = ERRORS * known * float(np.sqrt(1 - weight))
-    value = max(value, LEAST + spread)
+    value = max(value, LEAST + spread) - READY
     return Waking(value=value, low=value - spread, high=value + spread)
 
 

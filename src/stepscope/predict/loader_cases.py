@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.core.errors import MissingData
+from stepscope.predict.fetch_parts import Call
 from stepscope.predict.headroom import Waking
 from stepscope.predict.loader_simulation import Case, simulate
-from stepscope.predict.pipeline import Pipeline
+from stepscope.predict.pipeline import FRESH, Pipeline
 
 __all__ = [
     "REPLICAS",
@@ -36,7 +37,8 @@ class Change:
 
     `faster` are pairs (name, factor): a stage (sample, transform, decode, read, label, collate, fetch: the whole
     of it, serialize, step: what the training process does) or a class, function or label, in full or its last part,
-    whose own time is divided by the factor; infinity leaves it out. `persistent` keeps workers from epoch to epoch.
+    whose own time is divided by the factor; infinity leaves it out. `batch` divides the bytes of a batch: what torch's
+    own collating, serialising and the first touch by training take. `persistent` keeps workers from epoch to epoch.
     """
 
     workers: int | None = None
@@ -75,12 +77,21 @@ class LoaderModel:
     tried: bool
 
 
-BATCHES = 128  # of a simulation: in the second half what was made ahead is used up, for 16 workers too
+HALF = 64  # batches of a simulation, drawn once and made twice: its second half counts, and is to be of the known mean
+BATCHES = 2 * HALF  # in the second half what was made ahead is used up, for 16 workers too
 REPLICAS = 12
+WHOLE = {"serialize": ("serialize",), "step": ("step",), "fetch": ("cpu", "other"), "batch": ("serialize", "touch")}
 UNEVEN = 1.2  # of the law: batches are taken in order, and one that is late holds up those behind it
 CROWDING = 1.5  # factor either way: how cores are divided with other numbers of threads; 1.0 to 1.9 were seen
-HANDING = 500_000  # ns: taking a batch from a worker, where none was recorded
+KEPT_BUSY = 0.95  # of the cores: jobs with more threads than these had 94 to 96 % of two
+MOST_TOUCHING = 0.5  # of the step: it does more with a batch than to look at it
+HANDING = 1_200_000  # ns: taking a batch from a worker, where none was recorded; 0.8 to 1.6 ms were measured
 FEEDING = 1_000_000  # ns: handing over a small batch, where none was recorded; a large one is copied once more
+BESIDE = (
+    0.2,
+    0.4,
+)  # of the part of a fetch that is left out, others of its calls get shorter: its memory filled the caches
+LARGE = 512 * 1024  # bytes of a sample, half of the cache of a core: from here on that was measured
 THREADED = 0.25  # the part by which a fetch without workers, which may use all cores, is expected to differ at most
 
 
@@ -88,7 +99,8 @@ THREADED = 0.25  # the part by which a fetch without workers, which may use all 
 class Draw:
     """What a replica is made of: batches (CPU time, wall time), contention, crowding, waking, and two factors of what
     was not recorded, 1 as assumed: `handing` of what is new with the first worker, `threaded` of fetches that move into
-    or out of workers.
+    or out of workers. `beside`: by what part of it calls get shorter when one that fills the caches is left out;
+    `touching`, 1 as measured before: a factor of what the first touch of a batch takes.
     """
 
     batches: Floats
@@ -97,12 +109,14 @@ class Draw:
     waking: float
     handing: float = 1.0
     threaded: float = 1.0
+    beside: float = sum(BESIDE) / 2
+    touching: float = 1.0
 
 
 def draw_replica(model: LoaderModel, replica: int) -> Draw:
     """Each uncertain thing has its whole range spread evenly over the replicas, so that their median is right."""
-    contention, crowding, handing, threaded, waking = (
-        (float(np.random.default_rng(seed).permutation(REPLICAS)[replica]) + 0.5) / REPLICAS for seed in range(5)
+    contention, crowding, handing, threaded, waking, beside, touching = (
+        (float(np.random.default_rng(seed).permutation(REPLICAS)[replica]) + 0.5) / REPLICAS for seed in range(7)
     )
     return Draw(
         batches=drawn(model.pipeline, replica),
@@ -111,6 +125,8 @@ def draw_replica(model: LoaderModel, replica: int) -> Draw:
         crowding=model.crowding * CROWDING ** (2 * crowding - 1),
         handing=2 ** (2 * handing - 1),
         threaded=1 + (2 * threaded - 1) * THREADED,
+        beside=float(np.interp(beside, (0, 1), BESIDE)),
+        touching=2 ** (2 * touching - 1),
     )
 
 
@@ -119,21 +135,34 @@ def _within(known: Contention | Waking, part: float) -> float:
 
 
 def drawn(pipeline: Pipeline, seed: int) -> Floats:
-    """Recorded batches in runs of consecutive ones, drawn anew: (CPU time, wall time)."""
+    """Recorded batches in runs of consecutive ones, drawn anew: (CPU time, wall time). Their means are the recorded."""
     generator = np.random.default_rng(seed)
     recorded = len(pipeline.fetch)
     length = max(1, min(8, recorded // 4))
-    starts = generator.integers(0, recorded, -(-BATCHES // length))
-    places = (starts[:, None] + np.arange(length)).reshape(-1)[:BATCHES] % recorded
-    drawn: Floats = pipeline.fetch[places]
-    return drawn
+    starts = generator.integers(0, recorded, -(-HALF // length))
+    places = (starts[:, None] + np.arange(length)).reshape(-1)[:HALF] % recorded
+    return np.tile(_of_mean(pipeline.fetch[places], pipeline.fetch), (2, 1))
+
+
+def _of_mean(batches: Floats, recorded: Floats) -> Floats:
+    """With the mean CPU and other time of the recorded: the step without a change is known, and goes with these."""
+    scaled = [
+        part * (float(known.mean()) / max(float(part.mean()), 1.0))
+        for part, known in zip(_apart(batches), _apart(recorded), strict=True)
+    ]
+    return np.stack([scaled[0], scaled[0] + scaled[1]], axis=1)
+
+
+def _apart(rows: Floats) -> tuple[Floats, Floats]:
+    """CPU time and other time."""
+    return rows[:, 0], rows[:, 1] - rows[:, 0]
 
 
 def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
     """What to simulate for a change."""
     pipeline = model.pipeline
     workers = pipeline.workers if change.workers is None else change.workers
-    scale = _scales(pipeline, change.faster)
+    scale = _scales(pipeline, change.faster, draw.beside)
     moved = draw.threaded if bool(workers) != bool(pipeline.workers) else 1.0
     cpu = draw.batches[:, 0] * scale["cpu"] * moved
     other = (draw.batches[:, 1] - draw.batches[:, 0]) * model.off * scale["other"]
@@ -142,7 +171,8 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
     else:
         feed, taking = draw.handing * (FEEDING + pipeline.collate), draw.handing * HANDING
     awake = (1 + model.waking.value * model.waited) / (1 + draw.waking * model.waited)  # the recorded step is known
-    own = model.step * awake * scale["step"]
+    untouched = (1 - scale["touch"]) * min(draw.touching * FRESH * pipeline.size, MOST_TOUCHING * model.step)
+    own = (model.step * awake - (untouched if pipeline.workers else 0.0)) * scale["step"]
     step = own + (taking if workers else 0.0)
     own_cpu = pipeline.own if pipeline.own_cpu is None else pipeline.own_cpu
     return Case(
@@ -158,31 +188,53 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
         at=busy_cores(pipeline),
         crowding=draw.crowding,
         waking=draw.waking,
+        kept=KEPT_BUSY,
     )
 
 
 def names(pipeline: Pipeline) -> tuple[str, ...]:
     """What `Change.faster` may name."""
     calls = (name for call in pipeline.calls for name in (call.stage, call.name))
-    return tuple(dict.fromkeys(("fetch", "serialize", "step", *calls)))
+    return tuple(dict.fromkeys(("fetch", "batch", "serialize", "step", *calls)))
 
 
-def _scales(pipeline: Pipeline, faster: tuple[tuple[str, float], ...]) -> dict[str, float]:
-    """What is left of the CPU and other time of a fetch, of serialising and of the step."""
-    left = {"cpu": 1.0, "other": 1.0, "serialize": 1.0, "step": 1.0}
+def _scales(pipeline: Pipeline, faster: tuple[tuple[str, float], ...], beside: float) -> dict[str, float]:
+    """What is left of the CPU and other time of a fetch, of serialising, of touching a batch and of the step."""
+    left = {"cpu": 1.0, "other": 1.0, "serialize": 1.0, "step": 1.0, "touch": 1.0}
+    saved: dict[Call, float] = {}
     for name, factor in faster:
-        saved = 1 - 1 / factor
-        found = [call for call in pipeline.calls if name in (call.stage, call.name, call.name.rpartition(".")[2])]
-        if name in ("serialize", "step"):
-            left[name] *= 1 - saved
-        elif name == "fetch":
-            left["cpu"], left["other"] = left["cpu"] * (1 - saved), left["other"] * (1 - saved)
-        elif found:
-            left["cpu"] -= saved * sum(call.cpu for call in found)
-            left["other"] -= saved * sum(call.other for call in found)
-        else:
+        part = 1 / factor
+        if name in WHOLE:
+            for one in WHOLE[name]:
+                left[one] *= part
+        found = _named(pipeline, name)
+        if not found and name not in WHOLE:
             raise MissingData(f"{name} among the recorded calls", how=f"name one of {', '.join(names(pipeline))}")
+        saved |= {call: 1 - (1 - saved.get(call, 0.0)) * part for call in found}
+    calls = _less(pipeline, saved, beside)
+    left["cpu"], left["other"] = left["cpu"] * calls[0], left["other"] * calls[1]
     return {key: max(0.0, value) for key, value in left.items()}
+
+
+def _named(pipeline: Pipeline, name: str) -> list[Call]:
+    """The calls that a change of this name makes faster; a smaller batch those that do nothing but copy it."""
+    if name == "batch":
+        return [call for call in pipeline.calls if call.copies]
+    return [call for call in pipeline.calls if name in (call.stage, call.name, call.name.rpartition(".")[2])]
+
+
+def _less(pipeline: Pipeline, saved: dict[Call, float], beside: float) -> tuple[float, float]:
+    """What is left of the CPU and other time of a fetch when each of the calls takes less by a part of its time.
+
+    What is left of the others is shorter besides where a call with large samples takes less: with one that converts,
+    scales or smooths a whole picture before it is cut, and behind the cut, in turn in one process, they took less CPU
+    time by a fifth to two fifths of what that was of all, with samples from LARGE on.
+    """
+    cpu = 1 - sum(part * call.cpu for call, part in saved.items())
+    other = 1 - sum(part * call.other for call, part in saved.items())
+    large = sum(part * call.cpu for call, part in saved.items() if call.sample >= LARGE)
+    unchanged = sum(call.cpu for call in pipeline.calls if call not in saved)
+    return cpu - beside * large * unchanged, other
 
 
 def busy_cores(pipeline: Pipeline) -> float:

@@ -100,14 +100,24 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
         raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
     model = unfitted(pipeline, contention, headroom)
     if not pipeline.workers:
-        return replace(model, step=pipeline.own / (1 + model.waking.value))
+        return _agreed(replace(model, step=pipeline.own / (1 + model.waking.value)), headroom)
     fitted = _nearest(model)
+    if headroom is not None and abs(fitted.miss) > MAX_MISS:  # the fetches of the trial may be those of a busy machine
+        fitted = _nearest(unfitted(pipeline, contention, replace(headroom, fetch=headroom.fetch[:0])))
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
             "input pipeline that the model describes (its step without a change is off by "
             f"{fitted.miss:+.0%})", how="record more steps, with --loader all, on a machine without other work"
         )  # fmt: skip
-    return fitted
+    return _agreed(fitted, headroom)
+
+
+def _agreed(fitted: LoaderModel, headroom: Headroom | None) -> LoaderModel:
+    """With a step between what the run makes of it and what the trial measured: one machine has more than one pace,
+    and each of the two is one sample of it."""
+    if headroom is None or headroom.device:
+        return fitted
+    return replace(fitted, step=(fitted.step * headroom.own) ** 0.5)
 
 
 def unfitted(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom | None = None) -> LoaderModel:
@@ -132,6 +142,8 @@ def _with_trial(pipeline: Pipeline, headroom: Headroom) -> Pipeline:
 
     More workers than cores wait for cores when batches are taken in a row, and nobody counts these waits.
     """
+    if {(call.stage, call.name) for call in pipeline.calls} <= {(call.stage, call.name) for call in headroom.calls}:
+        pipeline = replace(pipeline, calls=headroom.calls)  # of all batches; a run has samples of a few
     few = len(np.unique(pipeline.fetch, axis=0)) < FEW < len(headroom.fetch)
     if few and 0 < pipeline.workers <= pipeline.cores:
         pipeline = replace(pipeline, fetch=headroom.fetch)

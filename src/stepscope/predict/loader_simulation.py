@@ -3,8 +3,9 @@
 As torch does it, batch b belongs to worker b mod W, `prefetch` batches for each worker are ordered ahead, and one more
 is ordered whenever the training process takes one, in order. A worker fetches; its feeder thread serialises beside its
 next fetch; the training process takes a batch and makes a step. All threads share the cores: with more that want to run
-than there are cores, each gets an equal part (processor sharing), and work takes more CPU time the more cores are busy.
-Part of an activity is no work for a core (reading, sleeping, an accelerator); it is spread evenly over the activity.
+than there are cores, each gets an equal part of nearly all of them (processor sharing), and work takes more CPU time
+the more cores are busy. Part of an activity is no work for a core (reading, sleeping, an accelerator); it is spread
+evenly over the activity.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ class Case:
     a step and `step_cpu` its CPU time, in all threads. `foreign` threads of other programs always want a core. CPU
     times hold with `at` busy cores and grow by the share `contention` of their length on one with each busy core more.
     `crowding` scales the time that threads wait for a core: above 1 the system divides cores less well than equally.
+    `kept` is the part of the cores that is in use where more threads want one than there are.
     A step that has waited for its batch takes the share `waking` longer.
     """
 
@@ -48,6 +50,7 @@ class Case:
     at: float = 1.0
     crowding: float = 1.0
     waking: float = 0.0
+    kept: float = 1.0
 
 
 _NUMBERS = tuple(field.name for field in fields(Case) if field.name != "fetch")
@@ -92,9 +95,9 @@ class _State:
             np.array([getattr(case, name) for case in cases], dtype=np.float64)
             for name in ("feed", "step", "step_cpu", "cores", "foreign")
         )
-        self.contention, self.at, self.crowding, self.waking = (
+        self.contention, self.at, self.crowding, self.waking, self.kept = (
             np.array([getattr(case, name) for case in cases], dtype=np.float64)
-            for name in ("contention", "at", "crowding", "waking")
+            for name in ("contention", "at", "crowding", "waking", "kept")
         )
         self.left = np.full((rows, 2 * self.width + 1), np.inf)
         self.demand = np.zeros_like(self.left)  # cores that the activity keeps busy where it has all it wants
@@ -184,7 +187,7 @@ def _begin_steps(state: _State, going: npt.NDArray[np.bool_]) -> None:
 def _speeds(state: _State) -> Floats:
     """How fast each activity goes on, 1 as it was measured with a core to itself."""
     wanted = state.demand.sum(axis=1) + state.foreign
-    part = np.minimum(1.0, state.cores / np.maximum(wanted, 1e-9))
+    part = np.where(wanted > state.cores * (1 + _DONE), state.kept * state.cores / np.maximum(wanted, 1e-9), 1.0)
     dearer = _inflation(state, np.minimum(state.cores, wanted)) / _inflation(state, state.at)
     working = np.minimum(state.demand, 1.0)  # the part of an activity in which it wants a core
     slower = dearer * (1 + state.crowding * (1 / part - 1))

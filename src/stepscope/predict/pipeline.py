@@ -19,13 +19,15 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.predict.fetch_parts import Call, calls
 
-__all__ = ["Call", "Pipeline", "fetches", "pipeline"]
+__all__ = ["FRESH", "Call", "Pipeline", "fetches", "pipeline"]
 
 ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
 NOTICED = 0.25  # of a thread's CPU time: with less it may be serialising the batch before, or sampling lines
+FRESH = 0.2  # ns: to touch a byte of a batch from a worker for the first time (10 ms of 50 MB)
 SAMPLED = 1_000_000_000  # ns from one sample of the machine to the next
 _RUN_ON_LINUX = "run it on Linux with `stepscope run --loader on -- COMMAND`"
-_HANDED = ("receive", "send index")  # what the training process does to get a batch that is ready
+QUICK = 0.25  # of the receipts: so many found their worker free to hand over
+ASLEEP = 2.0  # times its CPU time: a receipt from an idle worker takes 1.5 to 1.7; more is a wait for a busy one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,12 +37,13 @@ class Pipeline:
     `step` is the mean length of a training step without `restart`, the part of it that beginning an epoch takes, which
     `starts` of the steps do; it uses up `batches` batches. `fetch` has a row (CPU time, wall time) for each recorded
     fetch: CPU time of all threads of its process, as far as it is not longer than the fetch. `alone` is the CPU time
-    of the thread that makes the batch, `further` that of threads beside it and the one that serialises. `own` is what
-    the training process does with a batch, wall time, and `own_cpu` its CPU time there, in all threads; `handing` the
-    CPU time to get a batch that is ready, as the rest of receiving waits for a worker whose Python is busy with its
-    next batch; `feed` the CPU time of serialising one, None if there was no worker. `waited` is the wall time of a
-    fetch in which its worker could run but had no core, None if nobody watched. `cores` are those of the rank; `job`
-    and `foreign` the cores that it and other programs used, None if nobody watched. `unseen` says that a device may
+    of the thread that makes the batch, `further` that of threads beside it and the one that serialises. `size` are the
+    bytes of a batch that training on the CPU touches, 0 where that is not known. `own` is what the training process
+    does with a batch, wall time, and `own_cpu` its CPU time there, in all threads; `handing` the wall time to get a
+    batch that is ready, without waits for a worker whose Python is busy with its next batch; `feed` the CPU time of
+    serialising one, None if there was no worker. `waited` is the wall time of a fetch in which its worker could run but
+    had no core, None if nobody watched. `cores` are those of the rank; `job` and `foreign` the cores that it and other
+    programs used, None if nobody watched. `unseen` says that a device may
     have worked while the training process waited for a batch.
     """
 
@@ -66,6 +69,7 @@ class Pipeline:
     calls: tuple[Call, ...]
     alone: float = 0.0
     further: float = 0.0
+    size: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         fetch *= steps.wait / steps.batches / fetch[:, 1].mean()  # no other process: the wait is the fetch
     sent = spans.filter(pl.col("stage") == "serialize")
     feed = _mean(sent, pl.coalesce("cpu", pl.col("end") - pl.col("start")))
-    handing = sum(_mean(spans.filter(pl.col("stage") == stage), pl.coalesce("cpu", _WALL)) or 0.0 for stage in _HANDED)
+    handing = _handing(spans)
     exposed = _exposed(run, rank)
     cores, ranks = job_cores(run), _ranks_on_host(run, rank)
     if not cores:
@@ -125,6 +129,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         calls=calls(run, rank, fetch),
         alone=float(timed[:, 0].mean()),
         further=further,
+        size=_size(run, rank),
     )
 
 
@@ -183,6 +188,14 @@ def _spans(run: Run, rank: int, steps: _Steps) -> pl.DataFrame:
     return next((some for some in (steady, later) if some.filter(pl.col("stage") == "fetch").height >= ENOUGH), spans)
 
 
+def _size(run: Run, rank: int) -> float:
+    """Bytes of the tensors in a batch, the mean of the first recorded ones of the workers; 0 with a device."""
+    if _has_device(run):
+        return 0.0
+    rows = run.optional("batch_tensors").filter(of_training(run, rank))
+    return _float(rows["bytes"].sum()) / max(1, rows.select("pid").n_unique())
+
+
 def _fetches(spans: pl.DataFrame) -> npt.NDArray[np.float64]:
     """CPU and wall time of each recorded fetch, one that stands for several as often, in order of time."""
     rows = spans.filter(pl.col("stage") == "fetch").sort("start")
@@ -191,6 +204,18 @@ def _fetches(spans: pl.DataFrame) -> npt.NDArray[np.float64]:
     times = rows.select(cpu=pl.min_horizontal(pl.col("cpu").fill_null(_WALL), _WALL), wall=_WALL).to_numpy()
     repeated: npt.NDArray[np.float64] = np.repeat(times, rows["weight"].to_numpy(), axis=0).astype(np.float64)
     return repeated
+
+
+def _handing(spans: pl.DataFrame) -> float:
+    """Wall time of taking a batch that is ready from a worker that is free, ns.
+
+    The training process sleeps for a third of it, until the worker has answered.
+    """
+    received = spans.filter(pl.col("stage") == "receive")
+    sent = _mean(spans.filter(pl.col("stage") == "send index"), _WALL) or 0.0
+    used = _mean(received, pl.coalesce("cpu", _WALL)) or 0.0
+    quick = _float(received.select(_WALL.quantile(QUICK, "lower")).item()) if received.height else 0.0
+    return sent + max(used, min(quick, ASLEEP * used))
 
 
 def _further(spans: pl.DataFrame) -> float:
@@ -217,10 +242,13 @@ def _mean(spans: pl.DataFrame, value: pl.Expr) -> float | None:
     return _float(spans.select((value * pl.col("weight")).sum() / pl.col("weight").sum()).item())
 
 
+def _has_device(run: Run) -> bool:
+    return has_gpu(run) or bool(run.optional("steps", "device_duration")["device_duration"].is_not_null().any())
+
+
 def _exposed(run: Run, rank: int) -> float | None:
     """Share of the waits in which no device works; None where there is a device and no trace tells."""
-    has_device = has_gpu(run) or run.optional("steps", "device_duration")["device_duration"].is_not_null().any()
-    if not has_device:
+    if not _has_device(run):
         return 1.0
     try:
         known = [row.wait_exposed for row in device_idle(run) if row.rank == rank]
