@@ -30,6 +30,7 @@ def cases(draw: st.DrawFn) -> list[Case]:
             at=draw(st.floats(1, 4)),
             crowding=draw(st.floats(0.5, 2.5)),
             waking=draw(PARTS),
+            kept=draw(st.floats(0.5, 1)),
         )
         for _ in range(draw(st.integers(1, 4)))
     ]
@@ -49,7 +50,7 @@ def test_what_is_no_loader_is_refused() -> None:
     for workers, prefetch in ((0, 2), (1, 0), (float("nan"), 2), (1e9, 2)):
         with pytest.raises(ValueError, match="no such loader"):
             _scanner.simulate(
-                np.array([[workers, prefetch, 1, 1, 1, 1, 0, 0, 1, 1, 0]], dtype=float), fetch, ends, means
+                np.array([[workers, prefetch, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1]], dtype=float), fetch, ends, means
             )
     with pytest.raises(ValueError, match="arrays of different lengths"):
-        _scanner.simulate(np.ones((1, 11)), fetch[:, :1], ends, means)
+        _scanner.simulate(np.ones((1, 12)), fetch[:, :1], ends, means)

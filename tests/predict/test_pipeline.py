@@ -143,7 +143,7 @@ def test_a_device_without_a_trace_may_have_worked_meanwhile() -> None:
 @pytest.mark.parametrize(
     ("lacking", "message"),
     [
-        ("loader_spans", "stepscope run --loader on"),
+        ("loader_spans", "stepscope run -- COMMAND"),
         ("loaders", "training loader of rank 0"),
         ("steps", "training steps"),
         ("meta", "number of cores"),

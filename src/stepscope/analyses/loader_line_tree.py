@@ -25,7 +25,7 @@ def compute(run: Run) -> pl.DataFrame:
     samples = run.optional("worker_stacks")
     if samples.is_empty():
         raise MissingData(
-            "lines in DataLoader workers", how="record them: `stepscope run --loader on --loader-lines 50 -- COMMAND`"
+            "lines in DataLoader workers", how="record them: `stepscope run --loader-lines 50 -- COMMAND`"
         )
     trees = []
     ordered = samples.sort("rank", "loader", "pid", "time", nulls_last=True)

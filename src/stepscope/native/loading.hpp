@@ -24,6 +24,7 @@ struct LoaderCase {
     double at;
     double crowding;
     double waking;
+    double kept;
 
     bool is_possible() const {
         return workers >= 1 && workers <= kMost && prefetch >= 1 && prefetch <= kMost;
@@ -79,9 +80,8 @@ public:
 
 private:
     static constexpr double kIdle = std::numeric_limits<double>::infinity();
-    static constexpr double kDone = 1e-6;     // ns: what is left of an activity that is over, but for rounding
-    static constexpr double kWaited = 0.05;   // WAITED
-    static constexpr double kNoCores = 1e-9;  // where nobody wants a core
+    static constexpr double kDone = 1e-6;    // ns: what is left of an activity that is over, but for rounding
+    static constexpr double kWaited = 0.05;  // WAITED
 
     struct Thread {
         double left = kIdle;
@@ -133,7 +133,8 @@ private:
         for (const Thread& thread : threads_) {
             wanted += thread.demand;
         }
-        const double part = std::min(1.0, case_.cores / std::max(wanted, kNoCores));
+        const bool crowded = wanted > case_.cores * (1 + kDone);
+        const double part = crowded ? case_.kept * case_.cores / wanted : 1.0;
         const double dearer = inflation(std::min(case_.cores, wanted)) / inflation(case_.at);
         const double slower = dearer * (1 + case_.crowding * (1 / part - 1));
         double passed = kIdle;

@@ -25,7 +25,7 @@ ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
 NOTICED = 0.25  # of a thread's CPU time: with less it may be serialising the batch before, or sampling lines
 FRESH = 0.2  # ns: to touch a byte of a batch from a worker for the first time (10 ms of 50 MB)
 SAMPLED = 1_000_000_000  # ns from one sample of the machine to the next
-_RUN_ON_LINUX = "run it on Linux with `stepscope run --loader on -- COMMAND`"
+_RUN_ON_LINUX = "run it on Linux with `stepscope run -- COMMAND`"
 QUICK = 0.25  # of the receipts: so many found their worker free to hand over
 ASLEEP = 2.0  # times its CPU time: a receipt from an idle worker takes 1.5 to 1.7; more is a wait for a busy one
 
@@ -145,7 +145,7 @@ def fetches(run: Run, rank: int) -> npt.NDArray[np.float64]:
 def _steps(run: Run, rank: int) -> _Steps:
     table = settled_steps(run).filter((pl.col("rank") == rank) & pl.col("data_wait").is_not_null())
     if table.is_empty():
-        raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run --loader on -- COMMAND`")
+        raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
     begins = table["tags"].list.contains("epoch-start").fill_null(False)
     begun, later = table.filter(begins), table.filter(~begins)
     starts = begun.height / table.height if later.height else 0.0

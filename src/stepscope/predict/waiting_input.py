@@ -255,7 +255,7 @@ def _idle(run: Run, measured: Pipeline, cpu: float, wall: float) -> float:
         return max(0.0, wall - cpu - (measured.waited or 0.0))
     waited = measured.waited if measured.workers else _main_waited(run, measured.rank, wall)
     if waited is None:
-        raise MissingData("waits of the loader for a core", how="run it on Linux with `stepscope run --loader on`")
+        raise MissingData("waits of the loader for a core", how="run it on Linux with `stepscope run`")
     return max(0.0, wall - cpu - waited)
 
 
