@@ -68,3 +68,15 @@ def test_what_cannot_be_answered_is_refused_with_a_reason(
     given, told = asked(address, name, **words)
     assert given == status
     assert told["error"]
+
+
+def test_perfetto_is_told_of_a_window_and_refuses_words(address: str) -> None:
+    _, _, body = answer(f"{address}api/perfetto?from=0&to={30 * MS}")
+    told = json.loads(body)
+    assert told["spans"] >= 2
+    assert told["how"] == "pip install 'stepscope[timeline]'"
+    assert answer(f"{address}api/perfetto?from=x")[0] == 400
+    status, headers, _ = answer(f"{address}perfetto/index.html")
+    assert status == 200
+    assert "frame-ancestors 'self'" in dict(headers)["content-security-policy"]
+    assert answer(f"{address}perfetto/../pyproject.toml")[0] == 404

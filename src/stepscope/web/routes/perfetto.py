@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -49,7 +50,10 @@ def _window(request: Request, run: Run) -> tuple[int, int]:
     """The window that is asked for, else all of the run."""
     words, first = request.query_params, origin(run)
     last = max((track.last for track in tracks(run)), default=first)
-    return int(words.get("from", 0)) + first, int(words["to"]) + first if "to" in words else last + 1
+    try:
+        return int(words.get("from", 0)) + first, int(words["to"]) + first if "to" in words else last + 1
+    except ValueError as wrong:
+        raise HTTPException(400, "from and to are whole numbers of ns") from wrong
 
 
 def _bytes(text: Iterator[str]) -> Iterator[bytes]:
