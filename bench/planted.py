@@ -21,21 +21,23 @@ SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """What a right report says: its bounds, the rule on top (None: no finding at all) and the line it points to."""
+    """What a right report says: its bounds, the rules that may be on top (none: no finding) and the line it points to."""
 
     bounds: tuple[str, ...]
-    rule: str | None
+    rules: tuple[str, ...]
     symbols: tuple[str, ...] = ()
 
 
 PLANTED = {
-    "slow_transform": Planted(bounds=("input",), rule="input-bound"),
-    "slow_collate": Planted(bounds=("input",), rule="input-bound", symbols=("tolist()", "torch.tensor(rows)")),
-    "checkpoint_stall": Planted(bounds=("host",), rule="periodic-stall", symbols=("torch.save(", "save(model")),
-    "logging_stall": Planted(bounds=("host",), rule="host-bound", symbols=("json.dumps(", "tolist()", "log(file")),
-    "slow_optimizer": Planted(bounds=("host",), rule="single-tensor-optimizer", symbols=("optimizer.step()",)),
-    "slow_line": Planted(bounds=("host",), rule="host-bound", symbols=("total += ", "for value in", "brightness(")),
-    "healthy": Planted(bounds=("device", "balanced"), rule=None),
+    "slow_transform": Planted(bounds=("input",), rules=("input-bound", "slow-transform")),
+    "slow_collate": Planted(
+        bounds=("input",), rules=("slow-collate", "input-bound"), symbols=("tolist()", "torch.tensor(rows)")
+    ),
+    "checkpoint_stall": Planted(bounds=("host",), rules=("periodic-stall",), symbols=("torch.save(", "save(model")),
+    "logging_stall": Planted(bounds=("host",), rules=("host-bound",), symbols=("json.dumps(", "tolist()", "log(file")),
+    "slow_optimizer": Planted(bounds=("host",), rules=("single-tensor-optimizer",), symbols=("optimizer.step()",)),
+    "slow_line": Planted(bounds=("host",), rules=("host-bound",), symbols=("total += ", "for value in", "brightness(")),
+    "healthy": Planted(bounds=("device", "balanced"), rules=()),
 }
 
 
@@ -53,7 +55,7 @@ def judge(planted: Planted, report: dict[str, Any]) -> tuple[bool, bool, str]:
     top = findings[0] if findings else None
     where = top["where"][0] if top and top["where"] else None
     source = Path(where["file"]).read_text().splitlines()[where["line"] - 1].strip() if where else ""
-    right = verdict["bound"] in planted.bounds and (top["rule"] if top else None) == planted.rule
+    right = verdict["bound"] in planted.bounds and (top["rule"] in planted.rules if top else not planted.rules)
     line = not planted.symbols or any(symbol in source for symbol in planted.symbols)
     said = "; ".join((str(verdict["bound"]), top["rule"] if top else "no finding", source or "no line"))
     return right, line, said

@@ -4,16 +4,18 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses.lines import lines
 from stepscope.analyses.loader_lines import loader_lines
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
 
-__all__ = ["WorkerCall", "of_training", "slowest_calls", "slowest_lines"]
+__all__ = ["WorkerCall", "lines_inside", "of_training", "slowest_calls", "slowest_lines"]
 
 _MIN_SHARE = 0.1  # of the time in fetch: a call with less is beside the point
 _MIN_SAMPLES = 5  # fewer samples name no line
+_MOST_LINES = 2  # of a call
 _LIBRARY = r"/(site-packages|dist-packages|lib/python3[^/]*)/"
 
 
@@ -75,3 +77,25 @@ def slowest_lines(run: Run, rank: int) -> tuple[Place, ...]:
         Place(file=row["file"], line=row["line"], symbol=row["function"] or "", text=row["text"] or "")
         for row in named.sort(["share", "file", "line"], descending=[True, False, False]).iter_rows(named=True)
     )
+
+
+def lines_inside(run: Run, rank: int, call: Place | None) -> tuple[Place, ...]:
+    """The busiest sampled lines of a function, in workers or while training waits; else where it is defined."""
+    if call is None:
+        return ()
+    inside: dict[Place, int] = {}
+    for table in (loader_lines, lines):
+        try:
+            rows = table(run)
+        except MissingData:
+            continue
+        chosen = of_training(run, rank) if table is loader_lines else (
+            (pl.col("rank") == rank) & (pl.col("phase") == "data_wait")
+        )  # fmt: skip
+        named = (pl.col("file") == call.file) & (pl.col("function") == call.symbol.rpartition(".")[2])
+        for row in rows.filter(chosen & named).drop_nulls("line").iter_rows(named=True):
+            text = (row["text"] or "").strip()
+            place = Place(file=row["file"], line=row["line"], symbol=row["function"], text=text)
+            inside[place] = inside.get(place, 0) + row["samples"]
+    busy = sorted((place for place in inside if inside[place] >= _MIN_SAMPLES), key=lambda place: -inside[place])
+    return tuple(busy[:_MOST_LINES]) or (call,)

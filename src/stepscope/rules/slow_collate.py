@@ -24,6 +24,7 @@ then it is the work itself that has to get cheaper.
 
 from collections.abc import Iterator
 
+from stepscope.analyses._worker_calls import lines_inside
 from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -47,7 +48,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=gain(found, faster((part.name,), FASTER), "collating 2 to 10 times as fast"),
         advice=_ADVICE,
         ranks=found.ranks,
-        where=(part.place,) if part.place else (),
+        where=lines_inside(run, found.ranks[0], part.place),
     )
 
 
