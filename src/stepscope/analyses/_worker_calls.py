@@ -16,6 +16,8 @@ __all__ = ["WorkerCall", "lines_inside", "of_training", "slowest_calls", "slowes
 _MIN_SHARE = 0.1  # of the time in fetch: a call with less is beside the point
 _MIN_SAMPLES = 5  # fewer samples name no line
 _MOST_LINES = 2  # of a call
+_CALLED = ("__call__", "forward")  # of a transform that is named by its class
+_LAST_LINE = 1 << 30
 _LIBRARY = r"/(site-packages|dist-packages|lib/python3[^/]*)/"
 
 
@@ -84,6 +86,7 @@ def lines_inside(run: Run, rank: int, call: Place | None) -> tuple[Place, ...]:
     if call is None:
         return ()
     inside: dict[Place, int] = {}
+    end = _next_definition(run, call) - 1
     for table in (loader_lines, lines):
         try:
             rows = table(run)
@@ -92,10 +95,22 @@ def lines_inside(run: Run, rank: int, call: Place | None) -> tuple[Place, ...]:
         chosen = of_training(run, rank) if table is loader_lines else (
             (pl.col("rank") == rank) & (pl.col("phase") == "data_wait")
         )  # fmt: skip
-        named = (pl.col("file") == call.file) & (pl.col("function") == call.symbol.rpartition(".")[2])
+        names = [call.symbol.rpartition(".")[2], *_CALLED]
+        named = (
+            (pl.col("file") == call.file) & pl.col("function").is_in(names) & pl.col("line").is_between(call.line, end)
+        )
         for row in rows.filter(chosen & named).drop_nulls("line").iter_rows(named=True):
             text = (row["text"] or "").strip()
             place = Place(file=row["file"], line=row["line"], symbol=row["function"], text=text)
             inside[place] = inside.get(place, 0) + row["samples"]
     busy = sorted((place for place in inside if inside[place] >= _MIN_SAMPLES), key=lambda place: -inside[place])
     return tuple(busy[:_MOST_LINES]) or (call,)
+
+
+def _next_definition(run: Run, call: Place) -> int:
+    """The line at which the next known call of the same file begins."""
+    try:
+        calls = loader_transforms(run).filter((pl.col("file") == call.file) & (pl.col("line") > call.line))
+    except MissingData:
+        return _LAST_LINE
+    return min(calls["line"].drop_nulls().to_list(), default=_LAST_LINE)

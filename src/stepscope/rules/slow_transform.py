@@ -25,6 +25,7 @@ for, and only known decoders are told apart. Code inside `__getitem__` that is n
 
 from collections.abc import Iterator
 
+from stepscope.analyses._worker_calls import lines_inside
 from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -49,7 +50,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=gain(found, faster((part.name,), FASTER), "this part 2 to 10 times as fast"),
         advice=_ADVICE[part.stage],
         ranks=found.ranks,
-        where=(part.place,) if part.place else (),
+        where=lines_inside(run, found.ranks[0], part.place),
     )
 
 
