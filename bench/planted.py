@@ -21,7 +21,7 @@ SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """What a right report says: its bounds, the rules that may be on top (none: no finding) and the line it points to."""
+    """What a right report says: its bounds, the rules that may be on top (none: no finding) and the line it names."""
 
     bounds: tuple[str, ...]
     rules: tuple[str, ...]

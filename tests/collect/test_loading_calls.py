@@ -130,67 +130,6 @@ def test_all_is_put_back(lane: Lane) -> None:
     assert transform.transforms == [lower]
 
 
-def test_what_the_job_changes_between_fetches_is_what_is_called(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is replaced is settled for several fetches."""
-
-    class Loudest:
-        def __call__(self, sample: str) -> str:
-            return sample.upper()
-
-    def first(sample: str, mark: str = "1") -> str:
-        return sample + mark
-
-    def other(sample: str, mark: str = "?") -> str:
-        return mark + sample
-
-    dataset, calls, found = Letters(Chain(Loudest(), first)), Calls(lane), []
-
-    def fetch() -> None:
-        calls.swap([dataset])
-        found.append((dataset[0], len(stages(lane))))
-        calls.restore()
-
-    for _ in range(3):
-        fetch()
-    first.__defaults__ = ("2",)
-    fetch()
-    first.__code__ = other.__code__
-    fetch()
-    Loudest.__call__ = lambda self, sample: sample * 2  # type: ignore[method-assign]
-    fetch()
-    dataset.transform.transforms.append(Flip())  # is timed before long
-    for _ in range(timed_calls.PLANNED_FOR + 1):
-        fetch()
-    texts = ["A!1"] * 3 + ["A!2", "2A!", "2a!a!"] + ["!a!a2"] * (timed_calls.PLANNED_FOR + 1)
-    assert [text for text, _ in found] == texts
-    per_fetch = [after - before for (_, before), (_, after) in zip([("", 0), *found], found, strict=False)]
-    assert (set(per_fetch[:6]), per_fetch[-1]) == ({3}, 4)
-
-
-def test_a_plan_is_made_anew_after_the_first_fetch_and_when_a_module_was_imported(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-    calls, dataset = Calls(lane), Letters(Flip())
-    monkeypatch.setattr(Calls, "_make_plan", _counting(Calls._make_plan, made))
-    for _ in range(4):
-        calls.swap([dataset])
-        calls.restore()
-        made.append("fetch")
-    monkeypatch.setitem(sys.modules, "a_module_of_a_test", types.ModuleType("a_module_of_a_test"))
-    calls.swap([dataset])
-    calls.restore()
-    assert made == ["plan", "fetch", "plan", "fetch", "fetch", "fetch", "plan"]
-
-
-def _counting(make: Any, made: list[str]) -> Any:
-    def counted(calls: Calls, datasets: list[Any]) -> None:
-        made.append("plan")
-        make(calls, datasets)
-
-    return counted
-
-
 def upper(sample: str) -> str:
     return sample.upper()
 

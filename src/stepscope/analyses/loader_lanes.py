@@ -28,8 +28,8 @@ COLUMNS = (
     Column("loader", pl.Int64, None, "number of the DataLoader"),
     Column("worker", pl.Int32, None, "number of the worker; null: the process that trains"),
     Column("state", pl.String, None, "computing, blocked, ahead, starved, … (above)"),
-    Column("start", pl.Int64, "ns", "begin"),
-    Column("end", pl.Int64, "ns", "end"),
+    Column("start", pl.Int64, "ns", "begin", "run"),
+    Column("end", pl.Int64, "ns", "end", "run"),
 )
 
 BATCHES = 12

@@ -232,11 +232,12 @@ def cores_used(found: WaitingInput) -> tuple[Evidence, ...]:
 
 def waiting_evidence(found: WaitingInput) -> tuple[Evidence, ...]:
     """What each finding about the pipeline begins with."""
-    step = found.model.pipeline.step
+    measured = found.model.pipeline
+    step = measured.step + measured.restart
     return (
         Evidence(label="mean wait for batches per step", value=found.wait, unit="ns", source="steady_steps"),
         Evidence(label="share of the mean step", value=found.wait / step, unit="ratio", source="steady_steps"),
-        Evidence(label="num_workers", value=found.model.pipeline.workers, unit="count", source="loaders"),
+        Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders"),
     )
 
 
