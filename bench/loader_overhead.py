@@ -1,14 +1,14 @@
 """What recording the input pipeline costs: CPU time per sample and per start of a worker, beside other profilers.
 
-One job runs under `stepscope run --trace none --lines none --loader on`. It makes a loader of the same data for each
-contender: bare (without the recorder's hooks), stepscope (with them), and torch.profiler and VizTracer, started in each
-worker by `worker_init_fn`. In each round an epoch is read from all of them in step: a batch of each, in random order,
-then the next. So whatever the machine does besides, it does to all. CPU time is that of the workers over the epoch,
-from their own clocks, and of the main process while it takes the batch. py-spy at 100 Hz, attached to each worker,
-works as long as the clock on the wall runs: it has epochs of its own, each beside a bare one, and its processes count.
-Workers persist, so no start or end of anything is in it: what torch.profiler and VizTracer need to start, and to write
-what they have kept, comes on top. After some rounds all loaders are made anew. The figure is the ratio to the bare
-epoch of the round; the table has its median, quartiles and the 90 % interval of the median over all rounds.
+One job runs under `stepscope run --trace none --lines none --loader on` (or all). It makes a loader of the same data
+for each contender: bare (without the recorder's hooks), stepscope (with them), and torch.profiler and VizTracer,
+started in each worker by `worker_init_fn`. In each round an epoch is read from all of them in step: a batch of each, in
+random order, then the next. So whatever the machine does besides, it does to all. CPU time is that of the workers over
+the epoch, from their own clocks, and of the main process while it takes the batch. py-spy at 100 Hz, attached to each
+worker, works as long as the clock on the wall runs: it has epochs of its own, each beside a bare one, and its processes
+count. Workers persist, so no start or end of anything is in it: what torch.profiler and VizTracer need to start, and to
+write what they have kept, comes on top. After some rounds all loaders are made anew. The figure is the ratio to the
+bare epoch of the round; the table has its median, quartiles and the 90 % interval of the median over all rounds.
 
 A sample is so many checksums of 64 KB in turn from 1 MB as the CPU time asked for takes: like decoding it runs in C and
 leaves little in the caches. (An empty loop of Python does not do: its speed hangs by some per cent on where its frame

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -91,6 +92,17 @@ def test_perfetto_draws_all_spans_of_the_run(page: Page, address: str) -> None:
     assert faults(page.main_frame.page, "button-name", "frame-title", "color-contrast") == []
     page.get_by_role("button", name="Close Perfetto").click()
     expect(page.locator("iframe")).to_have_count(0)
+
+
+@pytest.mark.slow
+def test_perfetto_opens_a_run_beside_a_comparison(browser: Browser, run: Run) -> None:
+    page = browser.new_page()
+    beside = {"a": of(Synth().step(0, 0, 100).run()), "b": of(run)}
+    with served(replace(of(run), beside=beside)) as address:
+        visit(page, address, "&run=b")
+        page.get_by_role("button", name=WHOLE).click()
+        status(page, "Perfetto dropped none of the ")
+    page.close()
 
 
 @pytest.mark.slow

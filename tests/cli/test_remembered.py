@@ -56,10 +56,21 @@ def test_a_trace_that_was_written_just_now_is_read_each_time(trace: Path, monkey
     assert place_of([str(trace)]) is None
 
 
+def test_a_damaged_report_is_made_anew(trace: Path) -> None:
+    place = place_of([str(trace)])
+    keep_report(place, '{"verdict": "' + "slow" * 100 + '"}')
+    assert place
+    whole = place.read_bytes()
+    for damaged in (b"", whole[:-9], whole[:20] + b"\xff" * 9 + whole[29:]):
+        place.write_bytes(damaged)
+        assert kept_report(place) is None
+    assert place.parent.stat().st_mode & 0o077 == 0, "it is nobody else's"
+
+
 def test_clearing_the_cache_forgets_reports(trace: Path) -> None:
     place = place_of([str(trace)])
     keep_report(place, "{}")
-    forget_reports()
+    forget_reports(trace.parent / "cache")
     assert kept_report(place) is None
 
 

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from stepscope.cli.main import COMMANDS
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis
+from stepscope.core.schema import TABLES
 
 from ..command import command, stepscope
 
@@ -92,7 +93,7 @@ def test_the_report_in_every_format(job: tuple[Path, subprocess.CompletedProcess
     }  # fmt: skip
     assert 0 < finding["gain"]["low_ns"] <= finding["gain"]["high_ns"] <= times["mean"]
     for evidence in finding["evidence"]:
-        assert evidence["source"].replace("_", "-") in ANALYSES.names() or evidence["source"] == "loaders"
+        assert evidence["source"].replace("_", "-") in ANALYSES.names() or evidence["source"] in TABLES
         assert "-" not in evidence["source"], "the name that `stepscope show` lists"
 
 

@@ -89,7 +89,7 @@ def sampled(frame: str, kind: str) -> Label:
 
 @dataclass(slots=True)
 class SampledTree:
-    """A tree that grows by stacks. `texts` are source lines by label."""
+    """A tree that grows by stacks."""
 
     root: Label
     labels: list[Label] = field(default_factory=list)

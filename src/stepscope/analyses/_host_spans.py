@@ -6,7 +6,6 @@ earlier one ends, with all that is in it, so that each moment of a thread counts
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -89,14 +88,11 @@ def _labels(frame: pl.DataFrame) -> tuple[Ints, tuple[Label, ...]]:
     steps = texts.to_frame("name").select(step_number()).to_series().is_not_null()
     codes = frame.select(kind="kind", name=pl.col("name").to_physical().cast(pl.Int64).fill_null(-1))
     distinct = codes.unique(maintain_order=True)
-    made: dict[Label, int] = {}
-    numbers, fresh = [], count()
-    for kind, code in distinct.iter_rows():
-        label = _label(kind, texts[code] if code >= 0 else "", code >= 0 and steps[code])
-        if label not in made:
-            made[label] = next(fresh)
-        numbers.append(made[label])
-    distinct = distinct.with_columns(label=pl.Series(numbers, dtype=pl.Int64))
+    found = [
+        _label(kind, texts[code] if code >= 0 else "", code >= 0 and steps[code]) for kind, code in distinct.iter_rows()
+    ]
+    made = {label: number for number, label in enumerate(sorted(set(found)))}  # alike, whatever other ranks hold
+    distinct = distinct.with_columns(label=pl.Series([made[label] for label in found], dtype=pl.Int64))
     joined = codes.join(distinct, on=["kind", "name"], how="left", maintain_order="left")
     return joined["label"].to_numpy(), tuple(made)
 

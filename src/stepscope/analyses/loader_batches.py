@@ -17,7 +17,7 @@ from itertools import pairwise
 import polars as pl
 
 from stepscope.analyses._tables import RANK, shaped
-from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.loader_stages import IN_WORKERS, RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -59,7 +59,7 @@ def compute(run: Run) -> pl.DataFrame:
         .join(_of(spans, "serialize", "copying", "copied"), on=_KEYS, how="left", nulls_equal=True)
     )
     if rows.is_empty():
-        raise MissingData("batches made by DataLoader workers", how="run it with num_workers=1 or more")
+        raise MissingData("batches made by DataLoader workers", how=IN_WORKERS)
     late = pl.col("ready") - pl.col("needed")
     rows = rows.with_columns(late=late.clip(lower_bound=0), slack=(-late).clip(lower_bound=0))
     return shaped(_caused(rows).sort(_KEYS), COLUMNS)

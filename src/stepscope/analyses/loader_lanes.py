@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses._tables import RANK, parts, table
-from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.loader_stages import IN_WORKERS, RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, clip, intersect, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run
@@ -37,7 +37,7 @@ BATCHES = 12
 
 _FEWEST = 4  # batches one after the other: of fewer, which are the first ones, a picture misleads
 _PER_WORKER = 3  # batches of each worker at least, so that two rounds of all workers are whole
-_HOW = "run it with num_workers=1 or more; of quick batches the recorder keeps few, so that it stays cheap"
+_HOW = f"{IN_WORKERS}; of quick batches the recorder keeps few, so that it stays cheap"
 _EACH = ("iterator", "epoch")
 
 

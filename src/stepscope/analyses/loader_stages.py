@@ -22,8 +22,9 @@ from stepscope.analyses._tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
-__all__ = ["ANALYSIS", "RECORD_LOADING", "loader_stages"]
+__all__ = ["ANALYSIS", "IN_WORKERS", "RECORD_LOADING", "loader_stages"]
 
+IN_WORKERS = "let workers load: `stepscope run --set num_workers=2 -- COMMAND`"
 RECORD_LOADING = "record them: `stepscope run -- COMMAND`; only torch's and torchdata's DataLoader are seen"
 
 COLUMNS = (

@@ -19,7 +19,7 @@ gone; `ended` is what the training process waited until all workers of the itera
 import polars as pl
 
 from stepscope.analyses._tables import RANK, by_rank, table
-from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.loader_stages import IN_WORKERS, RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import overlap_each, spans
 from stepscope.core.run import Analysis, Run
@@ -64,7 +64,7 @@ def compute(run: Run) -> pl.DataFrame:
         for (worker,), life in own.drop_nulls("worker").sort("worker").group_by("worker", maintain_order=True)
     ]
     if not rows:
-        raise MissingData("starts of DataLoader workers", how="run it with num_workers=1 or more")
+        raise MissingData("starts of DataLoader workers", how=IN_WORKERS)
     return table(rows, COLUMNS)
 
 

@@ -15,7 +15,7 @@ machine.
 import polars as pl
 
 from stepscope.analyses._tables import RANK, by_rank, table
-from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.loader_stages import IN_WORKERS, RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import overlap_each, spans
 from stepscope.core.run import Analysis, Run
@@ -53,7 +53,7 @@ def compute(run: Run) -> pl.DataFrame:
         for (worker,), own in of_loader.drop_nulls("worker").sort("worker").group_by("worker", maintain_order=True)
     ]
     if not rows:
-        raise MissingData("spans of DataLoader workers", how="run it with num_workers=1 or more")
+        raise MissingData("spans of DataLoader workers", how=IN_WORKERS)
     return table(rows, COLUMNS)
 
 

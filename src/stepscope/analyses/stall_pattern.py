@@ -11,7 +11,7 @@ does not. Only runs of batches that were all recorded are looked at.
 import polars as pl
 
 from stepscope.analyses._tables import RANK, table
-from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.loader_stages import IN_WORKERS, RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -47,7 +47,7 @@ def compute(run: Run) -> pl.DataFrame:
     ]
     rows = [row for row in rows if row[2] > 1]
     if not rows:
-        raise MissingData("stalls of a loader with several workers", how="let it load for more batches")
+        raise MissingData("stalls of a loader with several workers", how=f"{IN_WORKERS}, for more batches")
     return table(sorted(rows, key=lambda row: (row[0], row[1] is None, row[1] or 0)), COLUMNS)
 
 

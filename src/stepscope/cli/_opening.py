@@ -90,7 +90,7 @@ def _asked() -> str:
     if ctx is None or not ctx.info_name:
         return ""
     arguments = [one for one in ctx.command.params if isinstance(one, click.Argument)]
-    if sum(isinstance(one.type, click.Path) for one in arguments) > 1:
+    if sum(isinstance(one.type, click.Path) for one in arguments) != 1 or ctx.params.get("compare"):
         return ""
     words = [ctx.params.get(one.name or "") for one in arguments if not isinstance(one.type, click.Path)]
     return " ".join([ctx.info_name, *(word for word in words if isinstance(word, str))])

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 import stepscope
+from stepscope.core.errors import BadInput
 from stepscope.store.cache import SMALLEST, user_cache
 
 __all__ = ["Later", "forget_reports", "keep_report", "kept_report", "place_of"]
@@ -53,7 +55,10 @@ def place_of(paths: Sequence[str]) -> Path | None:
         return None
     if any(time.time() - file.st_mtime < _FRESH for file in files):
         return None
-    known = [[path, os.path.abspath(path)] for path in paths], [_mark(file) for file in files], _makers()
+    try:
+        known = [[path, os.path.abspath(path)] for path in paths], [_mark(file) for file in files], _makers()
+    except OSError:  # a file of the package went meanwhile
+        return None
     name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
     return cache.folder / "reports" / f"{name}.json.gz"
 
@@ -65,7 +70,7 @@ def kept_report(place: Path | None) -> Mapping[str, object] | None:
     try:
         found: Mapping[str, object] = json.loads(gzip.decompress(place.read_bytes()))
         os.utime(place)
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, zlib.error):
         return None
     return found
 
@@ -76,10 +81,10 @@ def keep_report(place: Path | None, text: str) -> None:
         return
     unfinished = place.with_name(f"{place.name}.{os.getpid()}")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds lines of the user's code
         unfinished.write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=1))
         unfinished.replace(place)
-        kept = sorted(place.parent.glob("*.json.gz"), key=lambda path: path.stat().st_mtime, reverse=True)
+        kept = sorted(place.parent.glob("*.json.gz*"), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in kept[MOST_REPORTS:]:
             old.unlink(missing_ok=True)
     except (OSError, ValueError):
@@ -87,11 +92,13 @@ def keep_report(place: Path | None, text: str) -> None:
             unfinished.unlink()
 
 
-def forget_reports() -> None:
-    """Remove all that are kept."""
-    cache = user_cache()
-    for path in cache.folder.glob("reports/*") if cache is not None else ():
-        path.unlink(missing_ok=True)
+def forget_reports(folder: Path) -> None:
+    """Remove all that are kept in the cache folder. Raises BadInput where one stays."""
+    for path in folder.glob("reports/*"):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise BadInput(path, f"cannot be removed: {error.strerror}", next_step="Remove it yourself.") from error
 
 
 def _mark(file: os.stat_result) -> list[int]:

@@ -42,7 +42,7 @@ def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
 
     A trace is known by its content, wherever it lies. The least recently used ones go when the cache takes 20 GB or a
     tenth of the free disk. STEPSCOPE_CACHE_DIR names another folder for it; --no-cache of the other commands does
-    without.
+    without. The page of a large trace is kept as well; --clear forgets all pages, whichever traces are named.
     """
     from stepscope.cli._remembered import forget_reports
     from stepscope.store.cache import VARIABLE, user_cache
@@ -60,7 +60,7 @@ def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
     elif clear:
         forget_all(cache)
     if clear:
-        forget_reports()
+        forget_reports(cache.folder)
     (_write_json if form == "json" else _print)(cache, entries, cleared=clear)
 
 

@@ -68,7 +68,9 @@ def COMMAND(
     """
     if kind == "speedscope" or (kind is None and (output or "").removesuffix(".gz").endswith(_SPEEDSCOPE)):
         if overlay is not None:
-            raise BadInput("--overlay", "is for Perfetto only", next_step="leave it out, or leave out --format")
+            raise BadInput(
+                "--overlay", "is for Perfetto only", next_step="leave it out, or write for Perfetto: --format perfetto"
+            )
         _speedscope(paths, output, Opening(workers=None, dask=None, no_cache=no_cache), force=force)
         return
     names = None if overlay is None else _names(overlay)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -84,7 +85,7 @@ def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
     place = None if options.no_cache else place_of(paths)
     kept = kept_report(place)
     if kept is not None:
-        return Opened(run=Later(lambda: open_for(assemble, paths, options)), document=lambda: kept)
+        return Opened(run=Later(lambda: open_for(assemble, paths, options)), document=lambda: kept, path=paths[0])
     run, document = read()
     keep_report(place, dumps(document))
     folder = Path(paths[0])
@@ -108,5 +109,5 @@ def _two_runs_told(paths: tuple[str, ...]) -> Iterator[None]:
     except BadInput as error:
         if len(paths) != 2 or "both of rank" not in error.why:
             raise
-        how = f"If they are two runs, compare them: `stepscope view --compare {paths[0]} {paths[1]}`."
+        how = f"If they are two runs, compare them: `stepscope view --compare {join(paths)}`."
         raise BadInput(error.path, error.why, where=error.where, next_step=how) from error

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.core.run import Run
+from stepscope.core.run import Run, stack
 from stepscope.core.schema import TABLES
 from stepscope.core.tables import LazyTables
 
@@ -29,14 +29,26 @@ def part_of(run: Run, first: int, last: int) -> Run | None:
 
 def began(run: Run) -> int | None:
     """The first time of the run's events and steps; None if its tables hold none."""
-    times = [run.optional(name, column)[column].min() for name, column in _FIRST if run.rows(name)]
-    return min((time for time in times if isinstance(time, int)), default=None)
+    first = run.per_rank(_bounds, stack)["first"].min()
+    return first if isinstance(first, int) else None
 
 
 def ended(run: Run) -> int | None:
     """The last time of the run's events and steps; None if its tables hold none."""
-    times = [run.optional(name, column)[column].max() for name, column in _LAST if run.rows(name)]
-    return max((time for time in times if isinstance(time, int)), default=None)
+    last = run.per_rank(_bounds, stack)["last"].max()
+    return last if isinstance(last, int) else None
+
+
+def _bounds(run: Run) -> pl.DataFrame:
+    """First and last time of each rank, in order of ranks."""
+    firsts, lasts = (
+        [run.optional(name, "rank", column).select("rank", time=column) for name, column in times if run.rows(name)]
+        for times in (_FIRST, _LAST)
+    )
+    empty = pl.DataFrame(schema={"rank": pl.Int32, "time": pl.Int64})
+    first = pl.concat([empty, *firsts]).group_by("rank").agg(first=pl.col("time").min())
+    last = pl.concat([empty, *lasts]).group_by("rank").agg(last=pl.col("time").max())
+    return first.join(last, on="rank", how="full", coalesce=True, nulls_equal=True).sort("rank")
 
 
 @dataclass(frozen=True, slots=True)

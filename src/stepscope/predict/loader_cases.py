@@ -220,6 +220,8 @@ def _named(pipeline: Pipeline, name: str) -> list[Call]:
     """The calls that a change of this name makes faster; a smaller batch those that do nothing but copy it."""
     if name == "batch":
         return [call for call in pipeline.calls if call.copies]
+    if name in WHOLE:
+        return []  # the whole of it, though a call may have its name
     return [call for call in pipeline.calls if name in (call.stage, call.name, call.name.rpartition(".")[2])]
 
 

@@ -84,6 +84,7 @@ FEW = 16  # recorded fetches: of fewer, the mean is that of whether a late one w
 MAX_MISS = 0.15  # of the step: beyond it the simulation is not of this program
 DOUBT = 0.05  # of the step: error of the simulation on emulated cores, median 4 %
 CROWDED, TRIED = 0.12, 0.06  # more where all cores are in use: median error 13 % from one run; and with a trial
+SPREAD = 0.12  # of the step: three in four of 76 pairs of runs of one script, beside nothing else, differed by less
 MOST_UNSURE = 0.15  # of the step, either way: errors with a trial, on a machine that does nothing else
 RESTARTS = 0.25  # of what beginning an epoch takes: part of it is the end of the old workers, part a first batch
 STARTING = 35_000_000  # ns: of one worker, by fork; 30 to 40 ms were measured
@@ -265,17 +266,19 @@ def _prediction(model: LoaderModel, change: Change, ratios: Floats, cases: Seque
 
 
 def _widened(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence[Case]) -> tuple[float, float]:
-    """Least and most, relative to the recorded step: what the replicas span and the errors known of the model."""
+    """Least and most, relative to the recorded step: what the replicas span, the errors known of the model, and that
+    the next run has another pace."""
+    doubt = _doubt(model, cases)
     if _same(model.pipeline, change):
-        other = change.persistent and not model.pipeline.persistent and model.pipeline.restart > 0
-        doubt = DOUBT if other else 0.0  # no start of a program is quite like another
-    else:
-        doubt = _doubt(model, cases)
-    low, high = float(ratios.min()) * (1 - doubt), float(ratios.max()) * (1 + doubt)
+        if not change.persistent or model.pipeline.persistent or not model.pipeline.restart:
+            return float(ratios.min()), float(ratios.max())  # the recorded run itself
+        doubt = DOUBT
+    middle = float(np.median(ratios))
+    low = min(float(ratios.min()) * (1 - doubt), middle * (1 - SPREAD))
+    high = max(float(ratios.max()) * (1 + doubt), middle * (1 + SPREAD))
     noise = (model.pipeline.foreign or 0.0) / model.pipeline.cores
     if not model.tried or noise > NOISY or abs(model.miss) > MISS:
         return low, high
-    middle = float(np.median(ratios))
     return max(low, middle * (1 - MOST_UNSURE)), min(high, middle * (1 + MOST_UNSURE))
 
 

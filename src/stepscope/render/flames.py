@@ -17,7 +17,7 @@ _LEAST = 0.01  # of the root: what is less changes no decision
 class HeavyPath:
     """A node, or nodes of which each is all of the one above; `depth` counts the listed paths above it.
 
-    `last` is the position of the innermost of the nodes, whose own time is `own`; `names` is how many they are.
+    `last` is the position of the innermost of the nodes, whose own time is `own`; `nodes` is how many they are.
     """
 
     name: str

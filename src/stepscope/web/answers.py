@@ -8,9 +8,10 @@ from starlette.responses import Response
 
 from stepscope.render.json import finite
 
-__all__ = ["json_answer"]
+__all__ = ["json_answer", "nanoseconds"]
 
 _WORTH_IT = 4096  # bytes from which compressing saves more than it costs
+_LONGEST = 1 << 62  # ns: a century and a half, of which sums still fit into int64
 _QUICK = 1  # level: on this machine or a near one, time counts more than size
 
 
@@ -30,3 +31,11 @@ def json_answer(request: Request, document: object, *, status: int = 200) -> Res
 
 def _dumps(document: object) -> str:
     return json.dumps(document, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+
+
+def nanoseconds(text: str) -> int:
+    """A time that a request names. Raises ValueError for what is no whole number, or no time of any run."""
+    found = int(text)
+    if abs(found) >= _LONGEST:
+        raise ValueError(f"{text[:40]} is no time of a run")
+    return found

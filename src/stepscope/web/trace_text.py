@@ -19,7 +19,7 @@ from stepscope.timeline.lanes import Ints, Lane
 __all__ = ["MOST_SPANS", "count", "trace_text"]
 
 MOST_SPANS = 1_000_000
-"""Spans that are handed over: Perfetto takes half a minute and gigabytes for that many in a browser."""
+"""Spans and values that are handed over: Perfetto takes half a minute and gigabytes for that many in a browser."""
 
 _PIECE = 50_000  # lines that are written at a time
 _LAUNCHES = ("runtime", "driver")
@@ -34,8 +34,10 @@ class _Place:
 
 
 def count(run: Run, window: tuple[int, int]) -> int:
-    """How many spans touch a window."""
-    places = [inside(lane, *window) for part in _contents(run) if isinstance(part, Spans) for lane in part.lanes]
+    """How many spans and values of counters are in a window."""
+    parts = _contents(run)
+    places = [inside(lane, *window) for part in parts if isinstance(part, Spans) for lane in part.lanes]
+    places += [_values(part, window) for part in parts if isinstance(part, Series)]
     return sum(max(0, last - first) for first, last in places)
 
 
@@ -174,11 +176,16 @@ def _arrows(launches: list[pl.DataFrame]) -> Iterator[str]:
 
 def _counter(part: Series, place: _Place, window: tuple[int, int], first: int) -> Iterator[str]:
     """The values of a counter, from the one that holds as the window begins."""
-    begin = max(0, int(np.searchsorted(part.time, window[0], side="right")) - 1)
-    last = int(np.searchsorted(part.time, window[1], side="left"))
+    begin, last = _values(part, window)
     head = f'{{"ph":"C","pid":{place.pid},"tid":0,"name":{json.dumps(part.track.name, ensure_ascii=False)},"ts":'
     table = pl.DataFrame({"time": part.time[begin:last] - first, "value": part.value[begin:last]})
     known = table.filter(pl.col("value").is_finite())
     words = (head, _micro(pl.col("time")), ',"args":{"value":', pl.col("value").cast(pl.String), "}}")
-    if known.height:
-        yield _lines(known.select(_text(*words)).to_series())
+    for piece in known.iter_slices(_PIECE):
+        yield _lines(piece.select(_text(*words)).to_series())
+
+
+def _values(part: Series, window: tuple[int, int]) -> tuple[int, int]:
+    """The values of a counter in a window, from the one that holds as it begins, and behind the last."""
+    begin = max(0, int(np.searchsorted(part.time, window[0], side="right")) - 1)
+    return begin, int(np.searchsorted(part.time, window[1], side="left"))

@@ -10,7 +10,7 @@ const FIXED: Record<string, number> = {
 /** Which colour each label takes: what has one of its own looks the same in every chart, as in render/bars.py. */
 export function looks(labels: readonly string[]): number[] {
   let next = 0;
-  return labels.map((label) => FIXED[label] ?? 1 + (next++ % (COLOURS - 2)));
+  return labels.map((label) => (Object.hasOwn(FIXED, label) ? FIXED[label] : undefined) ?? 1 + (next++ % (COLOURS - 2)));
 }
 
 /** The value of a colour of the style sheet, for a chart that is painted. */

@@ -2,35 +2,36 @@
 
 import type { App, Cleanup } from "../app";
 import type { HeatmapBlock, TableBlock } from "../document/types";
-import { axis, drawChart, tooltip, type Option } from "../charts/chart";
+import { axis, drawChart, tooltip, type Led, type Option } from "../charts/chart";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
+import { asTable } from "./as_table";
 import { colour } from "./colours";
-import { drawTable } from "./table";
 import { goToColumn, hasTimeline, stepForm } from "./when";
 
 const ROW = 18; // px of a row where there are few
 const TALLEST = 520;
 
-export function drawHeatmap(host: HTMLElement, block: HeatmapBlock, app: App): Cleanup {
+export function drawHeatmap(host: HTMLElement, block: HeatmapBlock, app: App, key: string): Cleanup {
   const height = Math.min(Math.max(block.ys.length * ROW + 90, 150), TALLEST);
   const box = element("div", { class: "chart", role: "img", "aria-label": named(plain(block.title), app.words) });
   box.style.height = `${height}px`;
-  const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
-  details.addEventListener("toggle", () => {
-    if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
-  });
+  const { details, clean } = asTable(() => tableOf(block), app, key);
   host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), box, details));
-  if (block.x !== "step" || block.y !== "rank" || !hasTimeline(app)) return drawChart(box, () => option(block, app.words));
-  details.before(stepForm(block.xs, block.ys, app));
-  box.classList.add("leads");
-  return drawChart(box, () => option(block, app.words), (chart, at) => {
-    if (!chart.containPixel("grid", at)) return;
-    const [x = 0, y = 0] = chart.convertFromPixel("grid", at);
-    goToColumn(block.xs, Math.round(x), block.ys[Math.round(y)] ?? null, app);
-  });
+  let led: Led | undefined;
+  if (block.x === "step" && block.y === "rank" && hasTimeline(app)) {
+    details.before(stepForm(block.xs, block.ys, app));
+    box.classList.add("leads");
+    led = (chart, at) => {
+      if (!chart.containPixel("grid", at)) return;
+      const [x = 0, y = 0] = chart.convertFromPixel("grid", at);
+      goToColumn(block.xs, Math.round(x), block.ys[Math.round(y)] ?? null, app);
+    };
+  }
+  const cleanup = drawChart(box, () => option(block, app.words), led);
+  return () => [clean, cleanup].forEach((one) => one());
 }
 
 function option(block: HeatmapBlock, words: Words): Option {
@@ -63,7 +64,7 @@ function option(block: HeatmapBlock, words: Words): Option {
   };
 }
 
-function asTable(block: HeatmapBlock): TableBlock {
+function tableOf(block: HeatmapBlock): TableBlock {
   return {
     kind: "table",
     title: "",

@@ -30,11 +30,11 @@ export function drawBlock(host: HTMLElement, block: Block, app: App, key: string
     case "lines":
       return drawLines(host, block, app, key);
     case "heatmap":
-      return drawHeatmap(host, block, app);
+      return drawHeatmap(host, block, app, key);
     case "flame":
       return drawFlames(host, [block], app, key);
     case "lanes":
-      return drawLanes(host, block, app);
+      return drawLanes(host, block, app, key);
     case "interval":
       return drawInterval(host, block, app);
     case "tree":
@@ -47,7 +47,7 @@ export function drawBlocks(host: HTMLElement, blocks: readonly Block[], app: App
   const flames = blocks.filter((block): block is FlameBlock => block.kind === "flame");
   const cleanups = blocks.map((block, index) => {
     if (block.kind !== "flame") return drawBlock(host, block, app, `${key}.${index}`);
-    if (block === flames[0]) drawFlames(host, flames, app, key); // one at a time: the reader chooses
+    if (block === flames[0]) return drawFlames(host, flames, app, key); // one at a time: the reader chooses
   });
   return () => cleanups.forEach((cleanup) => cleanup?.());
 }

@@ -1,27 +1,24 @@
 // What several did over one time, one lane below the other, such as the workers of a loader.
 
-import type { App } from "../app";
+import type { App, Cleanup } from "../app";
 import type { LanesBlock, TableBlock } from "../document/types";
 import { element } from "../dom/element";
 import { onAxis, plain, quantity } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
+import { asTable } from "./as_table";
 import { looks } from "./colours";
-import { drawTable } from "./table";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 10_000; // units of the drawing, stretched to the page
 const MARKS = 4;
 
-export function drawLanes(host: HTMLElement, block: LanesBlock, app: App): void {
+export function drawLanes(host: HTMLElement, block: LanesBlock, app: App, key: string): Cleanup {
   const colours = new Map(block.kinds.map((kind, at) => [kind, looks(block.kinds)[at] ?? 0]));
   const rows = block.lanes.flatMap((lane) => [element("span", { class: "lane-name" }, named(plain(lane.label), app.words)), laneOf(lane, block, colours, app.words)]);
   const marks = Array.from({ length: MARKS + 1 }, (_, at) => element("span", {}, onAxis((block.length * at) / MARKS, "ns", block.length)));
   const legend = block.kinds.map((kind) => element("li", {}, element("i", { class: `part${colours.get(kind)}` }), named(plain(kind), app.words)));
-  const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
-  details.addEventListener("toggle", () => {
-    if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "");
-  });
+  const { details, clean } = asTable(() => tableOf(block), app, key);
   host.append(
     element(
       "figure", {},
@@ -31,6 +28,7 @@ export function drawLanes(host: HTMLElement, block: LanesBlock, app: App): void 
       details,
     ),
   );
+  return clean;
 }
 
 function laneOf(lane: LanesBlock["lanes"][number], block: LanesBlock, colours: ReadonlyMap<string, number>, words: Words): SVGSVGElement {
@@ -60,7 +58,7 @@ function sums(lane: LanesBlock["lanes"][number]): ReadonlyMap<string, number> {
   return found;
 }
 
-function asTable(block: LanesBlock): TableBlock {
+function tableOf(block: LanesBlock): TableBlock {
   const all = block.lanes.map((lane) => sums(lane));
   return {
     kind: "table",

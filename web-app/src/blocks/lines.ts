@@ -2,14 +2,14 @@
 
 import type { App, Cleanup } from "../app";
 import type { LinesBlock, TableBlock } from "../document/types";
-import { axis, drawChart, tooltip, type Option } from "../charts/chart";
+import { axis, drawChart, tooltip, type Chart, type Led, type Option } from "../charts/chart";
 import { element } from "../dom/element";
 import { onAxis, plain, quantity } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
 import { draggedRange, rangePart } from "./range";
+import { asTable } from "./as_table";
 import { colour, looks } from "./colours";
-import { drawTable } from "./table";
 import { goToColumn, hasTimeline, stepForm, toMoments } from "./when";
 
 const NARROW = 600; // px of a page on which a legend takes a second line
@@ -18,28 +18,30 @@ const FEW = 160; // bars that are wide enough to be seen apart
 export function drawLines(host: HTMLElement, block: LinesBlock, app: App, key: string): Cleanup {
   const box = element("div", { class: "chart", role: "img", "aria-label": spoken(block, app.words) });
   const since = block.x === "time" && block.began ? { began: block.began, clock: "trace" as const } : null;
-  const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
-  details.addEventListener("toggle", () => {
-    if (details.open && details.childElementCount === 1) drawTable(details, asTable(block), app, "", since);
-  });
+  const { details, clean } = asTable(() => tableOf(block), app, key, since);
   host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), box, details));
-  const moments = since && hasTimeline(app) ? toMoments(since.began, app) : undefined;
-  if (moments) box.classList.add("leads");
+  const cleanups = [clean];
+  let led: Led | undefined;
+  let drawn: ((chart: Chart) => void) | undefined;
+  if (since && hasTimeline(app)) led = toMoments(since.began, app);
+  if (block.x === "step" && hasTimeline(app)) {
+    const xs = (block.lines[0]?.points ?? []).map(([x]) => x);
+    details.before(stepForm(xs, [], app));
+    led = (chart, at) => {
+      if (!chart.containPixel("grid", at)) return;
+      const x = chart.convertFromPixel("grid", at)[0] ?? 0;
+      goToColumn(xs, isBars(block) ? Math.round(x) : xs.findLastIndex((one) => one <= x), null, app);
+    };
+  }
+  if (led) box.classList.add("leads");
   if (block.opens) {
     const { part, cleanup } = rangePart(block, key, app);
     details.before(part);
-    const clean = drawChart(box, () => option(block, app.words), moments, draggedRange(box, key, app));
-    return () => [cleanup, clean].forEach((one) => one());
+    cleanups.push(cleanup);
+    drawn = draggedRange(box, key, app);
   }
-  if (moments || block.x !== "step" || !hasTimeline(app)) return drawChart(box, () => option(block, app.words), moments);
-  const xs = (block.lines[0]?.points ?? []).map(([x]) => x);
-  details.before(stepForm(xs, [], app));
-  box.classList.add("leads");
-  return drawChart(box, () => option(block, app.words), (chart, at) => {
-    if (!chart.containPixel("grid", at)) return;
-    const x = chart.convertFromPixel("grid", at)[0] ?? 0;
-    goToColumn(xs, isBars(block) ? Math.round(x) : xs.findLastIndex((one) => one <= x), null, app);
-  });
+  cleanups.push(drawChart(box, () => option(block, app.words), led, drawn));
+  return () => cleanups.forEach((one) => one());
 }
 
 function isBars(block: LinesBlock): boolean {
@@ -139,7 +141,7 @@ function spoken(block: LinesBlock, words: Words): string {
   return `${named(plain(block.title), words)}. ${parts.join("; ")}`;
 }
 
-function asTable(block: LinesBlock): TableBlock {
+function tableOf(block: LinesBlock): TableBlock {
   const xs = [...new Set(block.lines.flatMap((line) => line.points.map(([x]) => x)))].sort((one, other) => one - other);
   const columns = block.lines.map((line) => new Map(line.points));
   return {

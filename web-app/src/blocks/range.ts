@@ -45,14 +45,15 @@ export function rangePart(block: LinesBlock, key: string, app: App): { part: HTM
     choose(key, Number(from.input.value) * MS - origin, Number(to.input.value) * MS - origin, app);
   });
   const box = element("div", { class: "range-table" });
-  const part = element("div", {}, form, element("p", { class: "quiet" }, words.rangeHint), box);
+  form.append(element("span", { class: "quiet" }, words.rangeHint));
+  const part = element("div", {}, form, box);
   return { part, cleanup: chosen ? fillTable(box, block, chosen, key, app) : () => undefined };
 }
 
 function fillTable(box: HTMLElement, block: LinesBlock, [from, to]: [number, number], key: string, app: App): Cleanup {
   const { words } = app;
   const [first, last] = [from + (block.origin ?? 0), to + (block.origin ?? 0)].map(Math.round);
-  const title = `${block.opens}, ${quantity(from, "ns", true)} – ${quantity(to, "ns", true)}`;
+  const title = `${block.opens}, ${quantity(first ?? 0, "ns")} – ${quantity(last ?? 0, "ns")}`;
   if (!app.served) {
     fill(box, element("p", {}, `${words.commandFor} `, element("code", {}, `stepscope show ${block.opens} ${pathOf(app)} --between ${first}ns ${last}ns`)));
     return () => undefined;
@@ -86,12 +87,14 @@ export function draggedRange(box: HTMLElement, key: string, app: App): (chart: C
       shade.style.width = `${Math.abs(other - one)}px`;
     };
     const chosen = rangeOf(key, app);
+    let start: number | null = null; // where the pointer went down
     const shadeChosen = () => {
+      if (start !== null) return;
+      shade.hidden = chosen === null;
       if (chosen) place(pixel(chart, chosen[0]), pixel(chart, chosen[1]));
     };
     shadeChosen();
     chart.on("finished", shadeChosen);
-    let start: number | null = null;
     const left = (event: PointerEvent) => event.clientX - box.getBoundingClientRect().left;
     box.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || !chart.containPixel("grid", [left(event), 60])) return;
@@ -106,8 +109,12 @@ export function draggedRange(box: HTMLElement, key: string, app: App): (chart: C
       const moved = start !== null && to - from > CLICK;
       start = null;
       if (moved) choose(key, value(chart, from), value(chart, to), app);
+      else shadeChosen();
     });
-    box.addEventListener("pointercancel", () => (start = null));
+    box.addEventListener("pointercancel", () => {
+      start = null;
+      shadeChosen();
+    });
   };
 }
 

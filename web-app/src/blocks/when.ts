@@ -1,9 +1,10 @@
 // Controls that jump to a place of the timeline, or say what shows it where this page cannot.
 
 import type { App } from "../app";
-import type { Chart } from "../charts/chart";
+import type { Led } from "../charts/chart";
+import { showDialog } from "../dom/dialog";
 import { element } from "../dom/element";
-import { plain } from "../format/format";
+import { pathOf } from "../tables/deeper";
 import { showSince, showSteps, timeline } from "../timeline";
 
 /** Whether there is a timeline to jump to. */
@@ -29,7 +30,7 @@ export function goToColumn(xs: readonly number[], at: number, rank: number | nul
 }
 
 /** What a click on a chart over time does: `began` is what its axis counts from, on the clock of traces. */
-export function toMoments(began: string, app: App): (chart: Chart, at: [number, number]) => void {
+export function toMoments(began: string, app: App): Led {
   return (chart, at) => {
     if (!chart.containPixel("grid", at)) return;
     const moment = Math.round(chart.convertFromPixel("grid", at)[0] ?? 0);
@@ -60,11 +61,6 @@ async function visit(go: () => Promise<boolean>, app: App): Promise<void> {
   } catch (error) {
     why = `${app.words.failed}: ${String(error)}`;
   }
-  const path = app.document.schema === "stepscope-report" ? plain(app.document.run.path, 400) : "";
-  const close = element("button", { type: "button" }, app.words.close);
-  const dialog = element("dialog", { "aria-label": app.words.inTimeline }, element("p", {}, why, " ", app.served ? null : element("code", {}, `stepscope view ${path}`)), close);
-  close.addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  const command = app.served ? [] : [" ", element("code", {}, `stepscope view ${pathOf(app)}`)];
+  showDialog(app.words.inTimeline, app.words.close, element("p", {}, why, ...command));
 }

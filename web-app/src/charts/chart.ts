@@ -32,8 +32,11 @@ export type Option = Record<string, unknown>;
 
 export type Chart = echarts.ECharts;
 
+/** What a click on a chart does, at px of it. */
+export type Led = (chart: Chart, at: [number, number]) => void;
+
 /** Draw a chart into `host`, and again in other colours when the theme changes; `option` is asked each time. `onPoint`: a click, in pixels; `drawn` gets the chart. */
-export function drawChart(host: HTMLElement, option: () => Option, onPoint?: (chart: Chart, at: [number, number]) => void, drawn?: (chart: Chart) => void): Cleanup {
+export function drawChart(host: HTMLElement, option: () => Option, onPoint?: Led, drawn?: (chart: Chart) => void): Cleanup {
   const chart = echarts.init(host, null, { renderer: "canvas" });
   const draw = () => chart.setOption({ animation: false, textStyle: { color: colour("--ink") }, ...option() } as echarts.EChartsCoreOption, true);
   draw();

@@ -1,7 +1,7 @@
 // Flame graphs: one of several trees as boxes, with a search, what is known of a frame, and all nodes as a table.
 
-import type { App } from "../app";
-import { drawTable } from "../blocks/table";
+import type { App, Cleanup } from "../app";
+import { asTable } from "../blocks/as_table";
 import { sentence } from "../blocks/words";
 import type { FlameBlock, TableBlock } from "../document/types";
 import { element, fill } from "../dom/element";
@@ -14,7 +14,7 @@ import { found, Tree, type TreeNode } from "./tree";
 /** What has the focus after the page was drawn anew for another place of the same graph. */
 let returning: { key: string; to: "tree" | "boxes" } | null = null;
 
-export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app: App, key: string): void {
+export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app: App, key: string): Cleanup | void {
   const place = new FlamePlace(app.state, key);
   const block = blocks[place.tree] ?? blocks[0];
   if (!block) return;
@@ -45,12 +45,14 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
     if (event.key === "Enter") boxes.focus();
   });
   const controls = element("div", { class: "controls" }, chooser(blocks, block, place, app, key), search, status, zoomOut(tree, shown, place, app, key));
-  figure.append(controls, legend(block, app), box, told, ...narrow(boxes, app), element("p", { class: "quiet hints" }, app.words.flame.hints), asTable(block, tree, app));
+  const { details, clean } = asTable(() => tableOf(block, tree), app, `${key}.${place.tree}`);
+  figure.append(controls, legend(block, app), box, told, ...narrow(boxes, app), element("p", { class: "quiet hints" }, app.words.flame.hints), details);
   find();
-  if (returning?.key !== key) return;
+  if (returning?.key !== key) return clean;
   if (returning.to === "boxes") boxes.focus();
   else controls.querySelector("select")?.focus();
   returning = null;
+  return clean;
 }
 
 /** Change the place; the page is drawn anew, and the focus shall be where it was. */
@@ -91,14 +93,6 @@ function legend(block: FlameBlock, app: App): HTMLElement {
 function narrow(boxes: Boxes, app: App): Node[] {
   if (!boxes.hidden) return [];
   return [element("p", { class: "quiet" }, `${app.words.flame.tooNarrow} ${quantity(boxes.hidden, "count")}`)];
-}
-
-function asTable(block: FlameBlock, tree: Tree, app: App): HTMLElement {
-  const details = element("details", { class: "as-table" }, element("summary", { class: "small" }, app.words.asTable));
-  details.addEventListener("toggle", () => {
-    if (details.open && details.childElementCount === 1) drawTable(details, tableOf(block, tree), app, "");
-  });
-  return details;
 }
 
 function tableOf(block: FlameBlock, tree: Tree): TableBlock {

@@ -1,6 +1,7 @@
 // The page by keyboard.
 
 import type { App } from "../app";
+import { showDialog } from "../dom/dialog";
 import { element } from "../dom/element";
 import { nextTheme } from "./theme";
 
@@ -69,16 +70,16 @@ function move(by: number): boolean {
   const at = now ? stops.indexOf(now) : by > 0 ? -1 : 0;
   const next = stops[(at + by + stops.length) % stops.length];
   now?.classList.remove("marked");
-  now?.removeAttribute("tabindex");
+  if (!now?.closest(".tree")) now?.removeAttribute("tabindex"); // rows of a tree keep theirs
   next?.classList.add("marked");
-  next?.setAttribute("tabindex", "-1");
+  if (!next?.closest(".tree")) next?.setAttribute("tabindex", "-1");
   next?.focus();
   next?.scrollIntoView({ block: "nearest" });
   return true;
 }
 
 function open(): boolean {
-  const link = marked()?.querySelector<HTMLElement>("a, .when, .down, .twist");
+  const link = marked()?.querySelector<HTMLElement>("a, .when, .down");
   if (!link || document.activeElement !== marked()) return false;
   link.click();
   return true;
@@ -93,10 +94,5 @@ function otherView(by: number): boolean {
 
 export function showHelp(app: App): void {
   const rows = KEYS(app).map(([keys, what]) => element("div", {}, element("dt", {}, ...keys.split(", ").map((key) => element("kbd", {}, key))), element("dd", {}, what)));
-  const close = element("button", { type: "button" }, app.words.close);
-  const dialog = element("dialog", { "aria-label": app.words.help }, element("h2", {}, app.words.help), element("dl", { class: "keys" }, ...rows), close);
-  close.addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  showDialog(app.words.help, app.words.close, element("h2", {}, app.words.help), element("dl", { class: "keys" }, ...rows));
 }

@@ -20,9 +20,10 @@ export async function follow(app: () => App, show: (document: Document) => void)
   tell(app(), news.state);
   const source = new EventSource(app().at("api/live"));
   const renew = async () => {
-    if (news.version === version || isTyping()) return;
-    version = news.version;
+    if (news.version === version || isBusy()) return;
+    const asked = news.version;
     show(await app().fetchJson<Document>("api/report"));
+    version = asked; // only now: what failed is asked for again
     tell(app(), news.state);
   };
   source.onmessage = (event: MessageEvent<string>) => {
@@ -52,7 +53,8 @@ export function tellAgain(app: App): void {
   place.className = state === "running" ? "live on" : "live off";
 }
 
-/** What somebody types is not taken from under the hands. */
-function isTyping(): boolean {
-  return document.activeElement instanceof HTMLInputElement;
+/** What somebody types, chooses or looks into is not taken from under the hands. */
+function isBusy(): boolean {
+  const used = document.activeElement?.matches("input, select, .boxes .frame") ?? false;
+  return used || document.querySelector(".perfetto iframe") !== null;
 }

@@ -1,6 +1,6 @@
 // On paper: every view one after the other, light, with whole tables.
 
-import type { App, View } from "../app";
+import type { App, Cleanup, View } from "../app";
 import { element } from "../dom/element";
 import { drawPlain } from "../tables/plain_table";
 import { drawBlock } from "../blocks";
@@ -12,6 +12,7 @@ import { showTheme } from "./theme";
 
 export function listenToPrinting(app: () => App, views: () => readonly View[]): void {
   let paper: HTMLElement | null = null;
+  let cleanups: (Cleanup | void)[] = [];
   let theme = "";
   window.addEventListener("beforeprint", () => {
     paper?.remove();
@@ -19,19 +20,21 @@ export function listenToPrinting(app: () => App, views: () => readonly View[]): 
     showTheme("light");
     paper = element("div", { id: "paper" });
     document.body.append(paper);
-    drawAll(paper, app(), views());
+    cleanups = drawAll(paper, app(), views());
   });
   window.addEventListener("afterprint", () => {
+    cleanups.forEach((cleanup) => cleanup?.());
+    cleanups = [];
     paper?.remove();
     paper = null;
     showTheme(theme);
   });
 }
 
-function drawAll(paper: HTMLElement, app: App, views: readonly View[]): void {
+function drawAll(paper: HTMLElement, app: App, views: readonly View[]): (Cleanup | void)[] {
   const first = element("section", {});
   paper.append(first);
-  overview.draw(first, app);
+  const cleanups = [overview.draw(first, app)];
   for (const details of first.querySelectorAll("details")) details.open = true;
   const names = new Set(views.map((view) => view.name));
   for (const section of app.document.sections.filter((one) => names.has(one.name))) {
@@ -39,7 +42,7 @@ function drawAll(paper: HTMLElement, app: App, views: readonly View[]): void {
     paper.append(part);
     for (const block of section.blocks) {
       if (block.kind !== "table") {
-        drawBlock(part, block, app, "paper");
+        cleanups.push(drawBlock(part, block, app, "paper"));
         continue;
       }
       const box = element("div", { class: "table" }, block.title ? element("h3", {}, named(plain(block.title), app.words)) : "");
@@ -49,4 +52,5 @@ function drawAll(paper: HTMLElement, app: App, views: readonly View[]): void {
       part.append(box);
     }
   }
+  return cleanups;
 }

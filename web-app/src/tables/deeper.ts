@@ -1,6 +1,7 @@
 // The way down: from a row to the rows of the next table that are inside it: step, module, operator, kernel.
 
 import type { App } from "../app";
+import { showDialog } from "../dom/dialog";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
 import type { Cell } from "../document/types";
@@ -59,7 +60,7 @@ function button(text: string, table: string, only: URLSearchParams, app: App): H
 }
 
 function commandOf(table: string, only: URLSearchParams, app: App): string {
-  const tests = [...only].map(([name, value]) => ` --where ${quoted(name.endsWith("/") ? `${name.slice(0, -1)}=${value}*` : `${name}=${value}`)}`);
+  const tests = [...only].map(([name, value]) => ` --where ${quoted(`${name.replace(/\/$/, "")}=${value}`)}`);
   return `stepscope show ${table} ${pathOf(app)}${tests.join("")}`;
 }
 
@@ -68,16 +69,12 @@ export function pathOf(app: App): string {
   return app.document.schema === "stepscope-report" ? quoted(plain(app.document.run.path, 400)) : "PATH";
 }
 
-function quoted(word: string): string {
+/** A word as a shell takes it. */
+export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** What a file does not hold, and the command that shows it. */
-export function showCommand(command: string, app: App): void {
-  const close = element("button", { type: "button" }, app.words.close);
-  const dialog = element("dialog", { "aria-label": app.words.inside }, element("p", {}, app.words.commandFor), element("p", {}, element("code", {}, command)), close);
-  close.addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+function showCommand(command: string, app: App): void {
+  showDialog(app.words.inside, app.words.close, element("p", {}, app.words.commandFor), element("p", {}, element("code", {}, command)));
 }

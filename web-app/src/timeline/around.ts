@@ -1,6 +1,7 @@
 // Above the tracks: the search and the buttons, what the colours mean, and what is not drawn.
 
 import { element } from "../dom/element";
+import { quoted } from "../tables/deeper";
 import type { Actions } from "./input";
 import { CATEGORIES } from "./palette";
 import { swatch } from "./panel";
@@ -16,6 +17,6 @@ export function around(source: Source, data: Tracks, name: string, finder: HTMLE
   );
   const legend = element("ul", { class: "categories" }, ...CATEGORIES.map((category) => element("li", { "data-category": category }, swatch(category, false), words.categories[category])));
   const notes = data.notes.map((note) => element("p", { class: "note" }, note));
-  if (source.held) notes.unshift(element("p", { class: "note" }, `${words.held} `, element("code", {}, `stepscope view ${source.path}`)));
+  if (source.held) notes.unshift(element("p", { class: "note" }, `${words.held} `, element("code", {}, `stepscope view ${quoted(source.path)}`)));
   return [controls, legend, ...notes];
 }

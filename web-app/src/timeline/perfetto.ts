@@ -1,7 +1,7 @@
 // The run in Perfetto's own page, served from here, in a frame below the timeline: what it did not draw is read back.
 
 import { element, fill } from "../dom/element";
-import type { FetchJson } from "./server";
+import type { App } from "../app";
 import type { Window } from "./types";
 import { timelineWords } from "./words";
 
@@ -24,26 +24,26 @@ const OPEN = JSON.stringify([{ id: "dev.perfetto.ExpandTracksByRegex", args: ["^
 const DROPPED = "select value from stats where name = 'slice_drop_overlapping_complete_event'";
 
 /** Buttons for the window that is shown and for all of the run, and the place below them where Perfetto appears. */
-export function perfettoBox(fetchJson: FetchJson, shown: () => Window | null): HTMLElement {
+export function perfettoBox(app: App, shown: () => Window | null): HTMLElement {
   const words = timelineWords();
   const place = element("div", { class: "perfetto" });
-  const open = (window: Window | null) => void opened(place, fetchJson, window);
+  const open = (window: Window | null) => void opened(place, app, window);
   const button = (label: string, window: () => Window | null) => element("button", { type: "button", class: "small", onclick: () => open(window()) }, label);
   return element("div", { class: "perfetto-box" }, element("p", { class: "controls" }, button(words.perfettoWindow, shown), button(words.perfettoWhole, () => null)), place);
 }
 
-async function opened(place: HTMLElement, fetchJson: FetchJson, window: Window | null): Promise<void> {
+async function opened(place: HTMLElement, app: App, window: Window | null): Promise<void> {
   const words = timelineWords();
   const status = element("p", { class: "quiet", role: "status" }, words.perfettoLoading);
   fill(place, status);
   try {
     const asked = window ? new URLSearchParams({ from: String(Math.floor(window.start)), to: String(Math.ceil(window.end)) }).toString() : "";
-    const state = await fetchJson<State>(`api/perfetto?${asked}`);
+    const state = await app.fetchJson<State>(`api/perfetto?${asked}`);
     if (state.version === null) return fill(status, `${words.perfettoMissing} `, element("code", {}, state.how));
     if (state.spans > state.most) return fill(status, words.perfettoTooMany(state.spans, state.most));
-    const trace = new URL(`api/perfetto/trace?${asked}`, location.href.split("#")[0]).href;
-    const frame = element("iframe", { title: "Perfetto", src: `perfetto/index.html#!/?url=${encodeURIComponent(trace)}&hideSidebar=true&startupCommands=${encodeURIComponent(OPEN)}` });
-    const close = element("button", { type: "button", class: "small", onclick: () => fill(place) }, words.perfettoClose);
+    const trace = new URL(app.at(`api/perfetto/trace?${asked}`), location.href.split("#")[0]).href;
+    const frame = element("iframe", { title: "Perfetto", src: `${app.at("perfetto/index.html")}#!/?url=${encodeURIComponent(trace)}&hideSidebar=true&startupCommands=${encodeURIComponent(OPEN)}` });
+    const close = element("button", { type: "button", class: "small", onclick: () => closed(place) }, words.perfettoClose);
     fill(place, element("div", { class: "controls" }, status, close), frame);
     const dropped = await read(frame);
     if (dropped === null) return;
@@ -53,6 +53,12 @@ async function opened(place: HTMLElement, fetchJson: FetchJson, window: Window |
   } catch (error) {
     fill(status, `${words.failed}: ${String(error)}`);
   }
+}
+
+/** A run in progress, whose news waited for this, goes on. */
+function closed(place: HTMLElement): void {
+  fill(place);
+  document.dispatchEvent(new Event("focusout"));
 }
 
 /** How many events its trace processor did not take, once it has read the trace; null: the frame was closed before. */

@@ -2,6 +2,7 @@
 
 import type { App, Cleanup, View } from "../app";
 import { element } from "../dom/element";
+import { pathOf } from "../tables/deeper";
 import { excerptIn, FileSource } from "./excerpt";
 import { perfettoBox } from "./perfetto";
 import { parsed } from "./scale";
@@ -23,7 +24,7 @@ export const timeline: View = {
     host.append(element("h2", {}, timelineWords().title));
     void sourceOf(app).then((source) => {
       if (!gone) drawn = mountTimeline(host, source, { window: asked(app), name: app.state.get("shown"), onWindow: (window) => keep(app, window) });
-      if (!gone) host.append(app.served ? perfettoBox((path) => app.fetchJson(path), () => asked(app) ?? null) : exportLine(source.path));
+      if (!gone) host.append(app.served ? perfettoBox(app, () => asked(app) ?? null) : exportLine(app));
     });
     return () => {
       gone = true;
@@ -42,8 +43,8 @@ export function showWindow(from: number, to: number, name = ""): void {
   location.hash = all.toString();
 }
 
-function exportLine(path: string): HTMLElement {
-  return element("p", { class: "quiet" }, `${timelineWords().exported} `, element("code", {}, `stepscope export ${path}`));
+function exportLine(app: App): HTMLElement {
+  return element("p", { class: "quiet" }, `${timelineWords().exported} `, element("code", {}, `stepscope export ${pathOf(app)}`));
 }
 
 async function sourceOf(app: App): Promise<Source> {

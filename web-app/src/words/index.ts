@@ -7,7 +7,7 @@ export const LANGUAGES: Record<string, Words> = { en, zh };
 
 /** A title, heading or label of ours in the language of the page. One that nobody has translated yet stays English. */
 export function named(text: string, words: Words): string {
-  const whole = words.titles[text];
+  const whole = Object.hasOwn(words.titles, text) ? words.titles[text] : undefined;
   if (whole) return whole;
   for (const [pattern, translated] of Object.entries(words.titles)) {
     const [before = "", after] = pattern.split("*");

@@ -6,7 +6,7 @@ from starlette.routing import BaseRoute, Route
 
 from stepscope.core.part import began, part_of
 from stepscope.web import Opened, Routes
-from stepscope.web.answers import json_answer
+from stepscope.web.answers import json_answer, nanoseconds
 from stepscope.web.routes.tables import table_document
 
 __all__ = ["ROUTES"]
@@ -16,7 +16,7 @@ def make(opened: Opened) -> list[BaseRoute]:
     def between(request: Request) -> Response:
         name, given = request.path_params["name"], request.query_params
         try:
-            first, last = int(given["from"]), int(given["to"])
+            first, last = nanoseconds(given["from"]), nanoseconds(given["to"])
         except (KeyError, ValueError):
             return json_answer(request, {"error": "from and to are whole ns since the start"}, status=400)
         run = opened.run()

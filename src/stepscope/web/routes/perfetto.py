@@ -10,8 +10,9 @@ from starlette.routing import BaseRoute, Route
 from stepscope.core.run import Run
 from stepscope.timeline import origin, tracks
 from stepscope.web import Opened, Routes
-from stepscope.web.answers import json_answer
+from stepscope.web.answers import json_answer, nanoseconds
 from stepscope.web.perfetto import HOW, interface
+from stepscope.web.prepared import prepared
 from stepscope.web.trace_text import MOST_SPANS, count, trace_text
 
 __all__ = ["ROUTES"]
@@ -21,17 +22,19 @@ _TYPES = {".js": "text/javascript", ".wasm": "application/wasm", ".html": "text/
 
 def make(opened: Opened) -> list[BaseRoute]:
     def state(request: Request) -> Response:
-        found, run = interface(), opened.run()
+        found, run = interface(), prepared(opened.run())
         spans = count(run, _window(request, run)) if found else 0
         known = {"version": found.version if found else None, "how": HOW, "spans": spans, "most": MOST_SPANS}
         return json_answer(request, known)
 
     def trace(request: Request) -> Response:
-        run = opened.run()
+        run = prepared(opened.run())
         window = _window(request, run)
         spans = count(run, window)
         if spans > MOST_SPANS:
-            return PlainTextResponse(f"{spans} spans are more than the {MOST_SPANS} that are handed over", 413)
+            return PlainTextResponse(
+                f"{spans} spans and values are more than the {MOST_SPANS} that are handed over", 413
+            )
         return StreamingResponse(_bytes(trace_text(run, window)), media_type="application/json")
 
     return [Route("/perfetto/{name:path}", _file), Route("/api/perfetto", state), Route("/api/perfetto/trace", trace)]
@@ -51,7 +54,9 @@ def _window(request: Request, run: Run) -> tuple[int, int]:
     words, first = request.query_params, origin(run)
     last = max((track.last for track in tracks(run)), default=first)
     try:
-        return int(words.get("from", 0)) + first, int(words["to"]) + first if "to" in words else last + 1
+        return nanoseconds(words.get("from", "0")) + first, nanoseconds(
+            words["to"]
+        ) + first if "to" in words else last + 1
     except ValueError as wrong:
         raise HTTPException(400, "from and to are whole numbers of ns") from wrong
 

@@ -1,6 +1,5 @@
 """The timeline: tracks, frames of a window, search, spans, sums. Times are ns from the first moment of the run."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, cast, get_args
 
@@ -15,6 +14,7 @@ from stepscope.timeline.answers import event_answer, found_answer, frame_answer,
 from stepscope.timeline.moves import moved
 from stepscope.web import Opened, Routes
 from stepscope.web.answers import json_answer
+from stepscope.web.prepared import prepared
 
 __all__ = ["ROUTES"]
 
@@ -23,18 +23,14 @@ Words = Mapping[str, str]
 
 
 def make(opened: Opened) -> list[BaseRoute]:
-    preparing = threading.Lock()  # tracks are prepared once, not once for each request that comes meanwhile
-
     def answering(answer: Callable[[Run, Words], Any]) -> Callable[[Request], Response]:
         def respond(request: Request) -> Response:
-            run = opened.run()
-            with preparing:
-                tracks(run)
+            run = prepared(opened.run())
             try:
                 return json_answer(request, answer(run, request.query_params))
             except KeyError as missing:
                 told, status = f"there is no such thing in the timeline: {missing.args[0]}", 404
-            except ValueError as wrong:
+            except (ValueError, OverflowError) as wrong:
                 told, status = str(wrong), 400
             return json_answer(request, {"error": told}, status=status)
 
