@@ -24,7 +24,7 @@ def run() -> Run:
 def events(run: Run, start: float = 0, end: float = 100) -> list[dict[str, Any]]:
     window = round((EPOCH + start) * MS), round((EPOCH + end) * MS)
     found: list[dict[str, Any]] = json.loads("".join(trace_text(run, window)))["traceEvents"]
-    assert sum(event["ph"] == "X" for event in found) == count(run, window)
+    assert sum(event["ph"] in ("X", "C") for event in found) == count(run, window)
     return found
 
 
