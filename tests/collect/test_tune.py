@@ -92,7 +92,8 @@ def test_workers_win_for_samples_that_wait_and_it_is_remembered(folder: Path) ->
     trials = sorted((folder / found["folder"]).iterdir())
     assert len(trials) == found["trials"]
     assert json.loads((trials[0] / "end.json").read_text())["signal"] == 15
-    assert (trials[0] / "output.txt").read_text() == "started\n"
+    output = (trials[0] / "output.txt").read_text()
+    assert output.startswith("started\n")  # what multiprocessing says of being ended in the middle may follow
     again = tuned(folder, "--workers", 2, "--budget", "1s", "--", 0.008, 0.008, 1)
     assert "stepscope: num_workers=2" in again.stderr
     assert " won on 20" in again.stderr
