@@ -1,7 +1,7 @@
 """What a reader waits for: the first screen of `stepscope view`, the page as a file, the timeline while it moves, and
 Perfetto beside it.
 
-Everything is measured in Debian's Chromium, which is running before the clock starts, on the trace of
+Everything is measured in Debian's Chromium, which runs with an empty tab before the clock starts, on the trace of
 `bench/open_trace.py`, whose tables are in the cache. First screen: from the start of the command until the page has
 drawn the report. Requests: what the browser waited for frames while the window was moved and zoomed by keys, one after
 the other. Memory: proportional set size of the server, and of all processes of the browser. Perfetto gets windows of
@@ -109,13 +109,14 @@ def first_screens(browser: Browser, trace: Path, runs: int) -> None:
 def first_screen(browser: Browser, trace: Path, runs: int, what: str) -> None:
     waits, pages = [], []
     for _ in range(runs):
+        page = browser.new_page()  # an empty tab of its own, without what others have kept
         with viewed(trace) as (_process, address, began):
-            served, page = time.perf_counter(), browser.new_page()
+            served = time.perf_counter()
             page.goto(address)
             page.wait_for_selector(READY)
             waits.append(time.perf_counter() - began)
             pages.append(time.perf_counter() - served)
-            page.close()
+        page.close()
     told(what, waits, "s")
     told("  of it in the browser", pages, "s")
 

@@ -18,7 +18,7 @@ from stepscope.render.json import dumps, report_document
 from stepscope.store import open_run
 
 from ..test_sections import full
-from .viewing import WIDE, Scheme, faults, go, opened, views
+from .viewing import WIDE, Scheme, faults, go, keep, opened, views
 
 TELEPHONE = 400
 
@@ -289,3 +289,4 @@ def test_real_traces(browser: Browser, corpus: Path, tmp_path: Path, trace: str)
             go(page, view=name)
             assert page.evaluate("document.documentElement.scrollWidth") == WIDE
             assert page.locator("main h2, main h1").first.is_visible()
+            keep(page, f"{Path(trace).name.partition('.')[0]}-{name}")

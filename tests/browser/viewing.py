@@ -8,11 +8,12 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Page
 
-__all__ = ["AXE", "Scheme", "faults", "go", "opened", "views"]
+__all__ = ["AXE", "Scheme", "faults", "go", "keep", "opened", "views"]
 
 Scheme = Literal["light", "dark"]
 AXE = Path(__file__).parents[2] / "web-app" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE = 1280
+PICTURES = Path(__file__).parents[2] / ".cache" / "screenshots"
 _READY = "html[data-ready]"
 _WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
@@ -72,3 +73,8 @@ def faults(page: Page, *rules: str) -> list[tuple[str, list[str]]]:
         {"type": "rule" if rules else "tag", "values": list(rules) or _WCAG},
     )
     return [(name, nodes) for name, impact, nodes in found if impact in ("serious", "critical")]
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep a picture of the page, for people to look at."""
+    page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
