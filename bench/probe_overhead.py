@@ -1,4 +1,5 @@
-"""What recording costs a training step: bare script, `stepscope run --trace none`, and TraceML, interleaved.
+"""What recording costs a training step: bare script, `stepscope run --trace none`, the same without what it records of
+the loader, and TraceML, interleaved. The loop has a DataLoader without workers.
 
 Each round runs every contender once, in rotating order; the table gives medians over rounds of the difference to the
 bare run of the same round. Wall is the median step, CPU the process's own CPU time per step (all threads).
@@ -47,9 +48,12 @@ def measure(command: list[str], folder: Path) -> dict[str, float]:
 
 def contenders(kind: str, peer: str, folder: Path) -> dict[str, list[str]]:
     script = [str(LOOP), kind, "--steps", str(STEPS[kind])]
+    bare = [sys.executable, *script]
+    recording = [sys.executable, "-m", "stepscope", "run", "--trace", "none"]
     commands = {
-        "bare": [sys.executable, *script],
-        "stepscope": [sys.executable, "-m", "stepscope", "run", "--trace", "none", "--", sys.executable, *script],
+        "bare": bare,
+        "stepscope": [*recording, "--", *bare],
+        "no loader": [*recording, "--loader", "off", "--", *bare],
     }
     if peer == "traceml":
         python = traceml_environment()
