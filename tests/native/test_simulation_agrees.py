@@ -31,6 +31,7 @@ def cases(draw: st.DrawFn) -> list[Case]:
             crowding=draw(st.floats(0.5, 2.5)),
             waking=draw(PARTS),
             kept=draw(st.floats(0.5, 1)),
+            hold=draw(LENGTHS),
         )
         for _ in range(draw(st.integers(1, 4)))
     ]
@@ -41,16 +42,16 @@ def test_compiled_simulation_equals_that_by_numpy(cases: list[Case]) -> None:
     """Sums are added in another order, and what ends at the same moment may then end in another order."""
     one, other = simulate(cases), side_by_side(cases)
     assert one.ends == pytest.approx(other.ends, rel=1e-9)
-    for name in ("fetch", "step", "waited"):
+    for name in ("fetch", "step", "waited", "held"):
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
 
 
 def test_what_is_no_loader_is_refused() -> None:
-    fetch, ends, means = np.ones((1, 2, 2)), np.zeros((1, 2)), np.zeros((1, 3))
+    fetch, ends, means = np.ones((1, 2, 2)), np.zeros((1, 2)), np.zeros((1, 4))
     for workers, prefetch in ((0, 2), (1, 0), (float("nan"), 2), (1e9, 2)):
         with pytest.raises(ValueError, match="no such loader"):
             _scanner.simulate(
-                np.array([[workers, prefetch, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1]], dtype=float), fetch, ends, means
+                np.array([[workers, prefetch, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1, 0]], dtype=float), fetch, ends, means
             )
     with pytest.raises(ValueError, match="arrays of different lengths"):
-        _scanner.simulate(np.ones((1, 12)), fetch[:, :1], ends, means)
+        _scanner.simulate(np.ones((1, 13)), fetch[:, :1], ends, means)

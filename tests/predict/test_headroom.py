@@ -41,7 +41,6 @@ def test_training_that_never_waits_and_what_waiting_adds() -> None:
     assert (found.waking.value, found.waking.low, found.waking.high) == pytest.approx((0.1 - READY,) * 3)
     parts = {call.name: call.cpu for call in found.calls}
     assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1})
-    assert found.fetch.shape == (36, 2), "each one after the first steps"
     assert not found.device
 
 

@@ -28,7 +28,7 @@ NONE = Contention(value=0.0, low=0.0, high=0.0)
 def trial(waking: float = 0.0, *, own: float = 10, device: bool = False) -> Headroom:
     """Training takes `own` ms, and `waking` of it more after a wait."""
     known = Waking(value=waking, low=waking, high=waking)
-    return Headroom(own=own * MS, waking=known, fetch=np.empty((0, 2)), device=device)
+    return Headroom(own=own * MS, waking=known, device=device)
 
 
 def model(**facts: object) -> LoaderModel:
@@ -180,17 +180,21 @@ def test_without_a_trial_it_may_be_shorter_or_not() -> None:
     )
 
 
-def test_a_trial_that_records_all_fetches_knows_how_many_are_late() -> None:
+def test_the_steps_tell_how_many_of_the_fetches_are_late() -> None:
     """Of three recorded fetches one took 100 ms, the others 4; in truth it was each eighth."""
     known = pipeline(recorded(cpu=4, fetch=4, collate=1, own=10, step=21.3, job=0.8, workers=1), 0)
-    times = np.full((80, 2), 4.0 * MS)
-    times[::8, 1] = 100 * MS
-    few = replace(known, fetch=times[6:9].repeat(8, axis=0))
-    with pytest.raises(MissingData, match="off by"):
-        fit(few, NONE, trial())
-    fitted = fit(few, NONE, replace(trial(), fetch=times + np.arange(80)[:, None]))
+    three = np.array([[4.0, 4.0], [4.0, 4.0], [4.0, 100.0]]) * MS
+    fitted = fit(replace(known, fetch=three.repeat(8, axis=0), sampled=True), NONE)
+    late = fitted.pipeline.fetch[:, 1] > 50 * MS
+    assert float(late.mean()) == pytest.approx(1 / 8, abs=0.02)
     (found,) = predict(fitted, [Change(workers=1, prefetch=16)])
-    assert found.step_ns / MS == pytest.approx(16, rel=0.1)
+    assert found.low_ns <= 16 * MS <= found.high_ns, "a fetch in the mean"
+
+
+def test_a_mean_fetch_that_is_known_well_stays() -> None:
+    """The simulated step is off by a sixth, and no choice of fetches that are all alike would mend it."""
+    with pytest.raises(MissingData, match="off by"):
+        model(fetch=33, cpu=33, workers=1, step=40)
 
 
 def test_the_step_lies_between_what_the_run_and_the_trial_measured() -> None:
@@ -230,13 +234,6 @@ def test_smaller_batches_are_copied_and_touched_in_less_time() -> None:
     few, many = predict(fitted, [Change(faster=(("batch", 8.0),), workers=workers) for workers in (2, 8)])
     assert few.step_ns / MS == pytest.approx((40 - 4 * 7 / 8) / 2, rel=0.02)
     assert many.step_ns / MS == pytest.approx(10 - 4 * 7 / 8, rel=0.05)
-
-
-def test_a_trial_on_a_busy_machine_makes_no_refusal_of_an_answer() -> None:
-    slower = np.full((80, 2), 80.0 * MS) + np.arange(80.0)[:, None]
-    known = pipeline(recorded(workers=1, step=40), 0)
-    fitted = fit(known, NONE, replace(trial(), fetch=slower))
-    assert one(fitted, workers=2).step_ns / MS == pytest.approx(20, rel=0.02)
 
 
 def test_a_trial_tells_what_the_device_did_during_the_waits() -> None:

@@ -74,6 +74,21 @@ def test_batches_are_taken_in_order() -> None:
     assert (np.diff(ends) >= 1 - 1e-9).all()
 
 
+def test_a_worker_that_keeps_the_lock_hands_over_between_its_fetches() -> None:
+    """One worker: a step begins when the next fetch is over, or after `hold`, and then takes its 10."""
+    assert interval(case(cpu=30, hold=5)) == pytest.approx(30)
+    assert float(simulate([case(cpu=30, hold=5)]).held[0]) == pytest.approx(5)
+    kept = case(cpu=4, hold=100)
+    assert interval(kept) == pytest.approx(10), "batches lie ready, and the worker is idle"
+
+
+def test_waits_for_the_lock_end_with_the_fetch_or_the_hold() -> None:
+    """Two workers of 60: a batch each 30, of which both hand over while the other, or they themselves, fetch on."""
+    for hold, waits in ((0, 0), (7, 7), (20, 20)):
+        course = simulate([case(workers=2, cpu=60, step=10, hold=hold)])
+        assert float(course.held[0]) == pytest.approx(waits, rel=0.05)
+
+
 def test_cases_do_not_touch_each_other() -> None:
     cases = [case(workers=n, cpu=25, feed=3, cores=2.0, other=5) for n in (1, 2, 5, 16)]
     together = simulate(cases).ends

@@ -25,6 +25,7 @@ struct LoaderCase {
     double crowding;
     double waking;
     double kept;
+    double hold;
 
     bool is_possible() const {
         return workers >= 1 && workers <= kMost && prefetch >= 1 && prefetch <= kMost;
@@ -41,6 +42,7 @@ struct LoaderMeans {
     double fetch;
     double step;
     double waited;
+    double held;
 };
 
 // The threads of one case: workers, then their feeders, then the process that trains.
@@ -60,9 +62,9 @@ public:
     // Fills in the end of each step.
     LoaderMeans run(double* ends) {
         while (done_ < count_) {
+            begin_step();  // it orders a batch, which a worker may begin at once
             begin_fetches();
             begin_feeds();
-            begin_step();
             pass();
             if (finish()) {
                 ends[done_++] = now_;
@@ -75,7 +77,8 @@ public:
         }
         const double steps = static_cast<double>(done_);
         return {fetching_ / static_cast<double>(std::max(fetches, std::size_t{1})), stepping_ / steps,
-                static_cast<double>(waited_) / steps};
+                static_cast<double>(waited_) / steps,
+                held_ / steps};
     }
 
 private:
@@ -114,9 +117,16 @@ private:
     }
 
     void begin_step() {
-        if (trainer().left != kIdle || fed_[taken_ % workers_] <= taken_ / workers_) {
+        const std::size_t worker = taken_ % workers_;
+        if (trainer().left != kIdle || fed_[worker] <= taken_ / workers_) {
             return;
         }
+        if (!answered_ && case_.hold > 0 && threads_[worker].left != kIdle) {
+            trainer() = {case_.hold, 0.0};
+            holding_ = true;
+            return;
+        }
+        answered_ = false;
         const bool waited = now_ - idle_from_ > kWaited * case_.step;
         waited_ += waited ? 1 : 0;
         trainer() = {case_.step * (waited ? 1 + case_.waking : 1.0), case_.step_cpu / std::max(case_.step, kDone)};
@@ -154,7 +164,7 @@ private:
         for (std::size_t worker = 0; worker < workers_; ++worker) {
             fetching_ += threads_[worker].left != kIdle ? passed : 0.0;
         }
-        stepping_ += trainer().left != kIdle ? passed : 0.0;
+        (holding_ ? held_ : stepping_) += trainer().left != kIdle ? passed : 0.0;
     }
 
     // Whether a step is over.
@@ -166,13 +176,25 @@ private:
             threads_[i] = {};
             if (i < workers_) {
                 ++fetched_[i];
+                if (holding_ && i == taken_ % workers_) {
+                    answer();
+                }
             } else if (i < 2 * workers_) {
                 ++fed_[i - workers_];
+            } else if (holding_) {
+                answer();
             } else {
                 return true;
             }
         }
         return false;
+    }
+
+    // The worker lets go of Python's lock and hands its batch over.
+    void answer() {
+        trainer() = {};
+        holding_ = false;
+        answered_ = true;
     }
 
     LoaderCase case_;
@@ -191,6 +213,9 @@ private:
     double idle_from_ = 0.0;  // when the training process ended its last step
     double fetching_ = 0.0;
     double stepping_ = 0.0;
+    double held_ = 0.0;
+    bool holding_ = false;   // the trainer waits for a worker that fetches
+    bool answered_ = false;  // it has, for its next batch
 };
 
 }  // namespace stepscope

@@ -47,12 +47,11 @@ WAKING = Waking(value=_FED.value - READY, low=_FED.low - READY, high=_FED.high -
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Headroom:
     """Of a rank: `own` is what a batch takes of training that never waits (ns, wall time, to the end of the device's
-    work), where it comes from a worker and is new; `waking` what a wait adds. `fetch` has a row (CPU time, wall time)
-    for each fetch of the trial, all of which are recorded, `calls` are those in them. `device` says that one works."""
+    work), where it comes from a worker and is new; `waking` what a wait adds. `calls` are those in its fetches, all of
+    which are recorded. `device` says that one works."""
 
     own: float
     waking: Waking
-    fetch: Floats
     device: bool
     calls: tuple[Call, ...] = ()
 
@@ -67,13 +66,11 @@ def headroom_of(trial: Run, rank: int) -> Headroom:
     fed = sum(one["fed_ns"] for one in rounds) / sum(len(one["fed"]) for one in rounds)
     touching = FRESH * max(one.get("bytes", 0) for one in rounds)
     unknown = device or touching > NEGLIGIBLE * fed
-    made = fetches(trial, rank)
     return Headroom(
         own=float(fed) if device else float(fed) * (1 + READY) + touching,
         waking=WAKING if unknown else _waking(rounds),
-        fetch=made,
         device=device,
-        calls=calls(trial, rank, made),
+        calls=calls(trial, rank, fetches(trial, rank)),
     )
 
 

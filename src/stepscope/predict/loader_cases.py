@@ -62,7 +62,8 @@ class LoaderModel:
 
     `off` is the part of the time off the CPU in a fetch that is no wait for a core; `crowding` scales the waits for a
     core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants and
-    has not waited; `waited` is the part of the recorded steps that had. `miss` is the relative error of the simulated
+    has not waited; `waited` is the part of the recorded steps that had; `hold` is how long (ns) a worker that is at its
+    next batch lets the training process wait for one that is ready. `miss` is the relative error of the simulated
     step. `tried` says that a trial measured `waking`.
     """
 
@@ -73,6 +74,7 @@ class LoaderModel:
     crowding: float
     step: float
     waited: float
+    hold: float
     miss: float
     tried: bool
 
@@ -135,13 +137,22 @@ def _within(known: Contention | Waking, part: float) -> float:
 
 
 def drawn(pipeline: Pipeline, seed: int) -> Floats:
-    """Recorded batches in runs of consecutive ones, drawn anew: (CPU time, wall time). Their means are the recorded."""
+    """Recorded batches drawn anew: (CPU time, wall time). Their means are the recorded.
+
+    Where each batch was recorded, in runs of consecutive ones. Else the next recorded one came many batches later, and
+    all lengths are drawn as often as they were recorded, in any order.
+    """
     generator = np.random.default_rng(seed)
     recorded = len(pipeline.fetch)
-    length = max(1, min(8, recorded // 4))
-    starts = generator.integers(0, recorded, -(-HALF // length))
-    places = (starts[:, None] + np.arange(length)).reshape(-1)[:HALF] % recorded
-    return np.tile(_of_mean(pipeline.fetch[places], pipeline.fetch), (2, 1))
+    if pipeline.sampled:
+        by_length = pipeline.fetch[np.argsort(pipeline.fetch[:, 1], kind="stable")]
+        places = ((np.arange(HALF) + generator.random()) * recorded / HALF).astype(np.int64)
+        batches = generator.permutation(by_length[places])
+    else:
+        length = max(1, min(8, recorded // 4))
+        starts = generator.integers(0, recorded, -(-HALF // length))
+        batches = pipeline.fetch[(starts[:, None] + np.arange(length)).reshape(-1)[:HALF] % recorded]
+    return np.tile(_of_mean(batches, pipeline.fetch), (2, 1))
 
 
 def _of_mean(batches: Floats, recorded: Floats) -> Floats:
@@ -189,6 +200,7 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
         crowding=draw.crowding,
         waking=draw.waking,
         kept=KEPT_BUSY,
+        hold=model.hold,
     )
 
 

@@ -11,7 +11,6 @@ one run: replicas take both from a wide range. A trial (`headroom`) measures the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import isclose
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +21,17 @@ from stepscope.predict.loader_cases import (
     REPLICAS,
     Change,
     Contention,
-    Draw,
     LoaderModel,
     case_of,
     draw_replica,
-    drawn,
     law,
     limit,
     longest,
     names,
     times_of,
 )
-from stepscope.predict.loader_simulation import Case, simulate
+from stepscope.predict.loader_fit import nearest
+from stepscope.predict.loader_simulation import Case
 from stepscope.predict.pipeline import Pipeline
 
 __all__ = [
@@ -75,12 +73,7 @@ compute or copy memory, paused and resumed in turn, and by 12 % in a third; two 
 OTHER_BATCHES = Change(faster=(("fetch", 1.0),))
 """Other batches, however they become so: what the simulation may get wrong counts as with any change."""
 
-ROUNDS, DAMPED = 16, 0.5  # of fitting: steps and waits depend on each other, and whole corrections would swing
-SETTLED = 0.01  # relative error that is near enough
-_MENDED, SAME = ("off", "crowding", "step"), 0.001  # what fitting changes; relative change that changes nothing
-NO_WAIT = 0.05  # of a fetch: shorter waits for a core tell nothing of how cores are divided
-LEAST_CROWDING, MOST_CROWDING = 0.5, 2.5  # waits of more or less than this are no sharing of cores
-FEW = 16  # recorded fetches: of fewer, the mean is that of whether a late one was among them
+HELD = 0.02  # of the step: workers that answer sooner are as good as free
 MAX_MISS = 0.15  # of the step: beyond it the simulation is not of this program
 DOUBT = 0.05  # of the step: error of the simulation on emulated cores, median 4 %
 CROWDED, TRIED = 0.12, 0.06  # more where all cores are in use: median error 13 % from one run; and with a trial
@@ -102,9 +95,7 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
     model = unfitted(pipeline, contention, headroom)
     if not pipeline.workers:
         return _agreed(replace(model, step=pipeline.own / (1 + model.waking.value)), headroom)
-    fitted = _nearest(model)
-    if headroom is not None and abs(fitted.miss) > MAX_MISS:  # the fetches of the trial may be those of a busy machine
-        fitted = _nearest(unfitted(pipeline, contention, replace(headroom, fetch=headroom.fetch[:0])))
+    fitted = nearest(model)
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
             "input pipeline that the model describes (its step without a change is off by "
@@ -133,71 +124,17 @@ def unfitted(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Hea
         crowding=1.0,
         step=pipeline.own,
         waited=1.0,
+        hold=2 * pipeline.held if pipeline.held > HELD * pipeline.step else 0.0,
         miss=0.0,
         tried=headroom is not None,
     )
 
 
 def _with_trial(pipeline: Pipeline, headroom: Headroom) -> Pipeline:
-    """What the trial knows better: the fetches, where the run recorded few, and what a device did during the waits.
-
-    More workers than cores wait for cores when batches are taken in a row, and nobody counts these waits.
-    """
+    """What the trial knows better: the calls of all batches, and what a device did during the waits."""
     if {(call.stage, call.name) for call in pipeline.calls} <= {(call.stage, call.name) for call in headroom.calls}:
         pipeline = replace(pipeline, calls=headroom.calls)  # of all batches; a run has samples of a few
-    few = len(np.unique(pipeline.fetch, axis=0)) < FEW < len(headroom.fetch)
-    if few and 0 < pipeline.workers <= pipeline.cores:
-        pipeline = replace(pipeline, fetch=headroom.fetch)
     return replace(pipeline, own=headroom.own, unseen=False) if headroom.device else pipeline
-
-
-def _nearest(model: LoaderModel) -> LoaderModel:
-    """Of some models, each mended by what the simulation of the one before got wrong, that which errs least."""
-    pipeline, batches = model.pipeline, drawn(model.pipeline, 0)
-    cpu, wall = (float(mean) for mean in batches.mean(axis=0))
-    found: list[tuple[float, LoaderModel]] = []
-    for _ in range(ROUNDS):
-        draw = Draw(
-            batches=batches, contention=model.contention.value, crowding=model.crowding, waking=model.waking.value
-        )
-        case = case_of(model, Change(), draw)
-        course = simulate([case])
-        fetch, step = float(course.fetch[0]), float(course.step[0])
-        miss = pipeline.batches * float(course.intervals([case])[0]) / pipeline.step - 1
-        error = max(abs(miss), abs(fetch / wall - 1), abs(step / (pipeline.own + pipeline.handing) - 1))
-        model = replace(model, waited=float(course.waited[0]), miss=miss)
-        found.append((error, model))
-        if error < SETTLED:
-            break
-        mended = _with_step(_with_waits(model, cpu, wall, fetch), step)
-        if all(isclose(getattr(mended, name), getattr(model, name), rel_tol=SAME) for name in _MENDED):
-            break  # at the end of what it may be
-        model = mended
-    return min(found, key=lambda pair: pair[0])[1]
-
-
-def _with_step(model: LoaderModel, simulated: float) -> LoaderModel:
-    """A model whose simulated step comes nearer to the measured one."""
-    pipeline = model.pipeline
-    nearer = model.step * ((pipeline.own + pipeline.handing) / max(simulated, 1.0)) ** DAMPED
-    least = (pipeline.own_cpu or 0.0) / pipeline.cores
-    return replace(model, step=min(max(nearer, least), pipeline.own))
-
-
-def _with_waits(model: LoaderModel, cpu: float, wall: float, simulated: float) -> LoaderModel:
-    """A model whose simulated fetches come nearer to the measured ones.
-
-    Where the waits for a core were measured it divides the cores differently, else it calls more or less of the time
-    off the CPU a wait for something else.
-    """
-    idle = max(wall - cpu, 1.0)
-    if model.pipeline.waited is None:
-        return replace(model, off=min(max(model.off + DAMPED * (wall - simulated) / idle, 0.0), 1.0))
-    alone = cpu + idle * model.off
-    if simulated - alone < NO_WAIT * wall:
-        return model
-    factor = (max(wall - alone, 0.0) / (simulated - alone)) ** DAMPED
-    return replace(model, crowding=min(max(model.crowding * factor, LEAST_CROWDING), MOST_CROWDING))
 
 
 def predict(model: LoaderModel, changes: Sequence[Change]) -> tuple[Prediction, ...]:

@@ -35,7 +35,8 @@ class Case:
     times hold with `at` busy cores and grow by the share `contention` of their length on one with each busy core more.
     `crowding` scales the time that threads wait for a core: above 1 the system divides cores less well than equally.
     `kept` is the part of the cores that is in use where more threads want one than there are.
-    A step that has waited for its batch takes the share `waking` longer.
+    A step that has waited for its batch takes the share `waking` longer. A worker that is at its next fetch hands a
+    batch over when that has ended or, at the latest, `hold` later, as it keeps Python's lock for so long.
     """
 
     workers: int
@@ -51,6 +52,7 @@ class Case:
     crowding: float = 1.0
     waking: float = 0.0
     kept: float = 1.0
+    hold: float = 0.0
 
 
 _NUMBERS = tuple(field.name for field in fields(Case) if field.name != "fetch")
@@ -58,13 +60,14 @@ _NUMBERS = tuple(field.name for field in fields(Case) if field.name != "fetch")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Course:
-    """What came of each case: `ends` of its steps (a row a case, ns), mean length of a fetch and of a step, and the
-    part of the steps that had waited."""
+    """What came of each case: `ends` of its steps (a row a case, ns), mean length of a fetch and of a step, the part
+    of the steps that had waited, and the mean wait for a worker that keeps Python's lock."""
 
     ends: Floats
     fetch: Floats
     step: Floats
     waited: Floats
+    held: Floats
 
     def intervals(self, cases: Sequence[Case]) -> Floats:
         """Mean time from a step to the next of each case, in the second half: first what lies ready is used up.
@@ -95,9 +98,9 @@ class _State:
             np.array([getattr(case, name) for case in cases], dtype=np.float64)
             for name in ("feed", "step", "step_cpu", "cores", "foreign")
         )
-        self.contention, self.at, self.crowding, self.waking, self.kept = (
+        self.contention, self.at, self.crowding, self.waking, self.kept, self.hold = (
             np.array([getattr(case, name) for case in cases], dtype=np.float64)
-            for name in ("contention", "at", "crowding", "waking", "kept")
+            for name in ("contention", "at", "crowding", "waking", "kept", "hold")
         )
         self.left = np.full((rows, 2 * self.width + 1), np.inf)
         self.demand = np.zeros_like(self.left)  # cores that the activity keeps busy where it has all it wants
@@ -106,6 +109,8 @@ class _State:
         self.taken, self.done = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
         self.now, self.idle_from = np.zeros(rows), np.zeros(rows)  # when the training process ended its last step
         self.waited = np.zeros(rows)  # its steps that had to
+        self.holding = np.zeros(rows, dtype=np.bool_)  # it waits for a worker that fetches
+        self.answered = self.holding.copy()  # it has, for its next batch
 
 
 def simulate(cases: Sequence[Case]) -> Course:
@@ -120,20 +125,20 @@ def simulate(cases: Sequence[Case]) -> Course:
 
     fetch = np.stack([case.fetch for case in cases])
     numbers = np.array([[float(getattr(case, name)) for name in _NUMBERS] for case in cases])
-    ends, means = np.zeros(fetch.shape[:2]), np.zeros((len(cases), 3))
+    ends, means = np.zeros(fetch.shape[:2]), np.zeros((len(cases), 4))
     compiled(numbers, np.ascontiguousarray(fetch, dtype=np.float64), ends, means)
-    return Course(ends=ends, fetch=means[:, 0], step=means[:, 1], waited=means[:, 2])
+    return Course(ends=ends, fetch=means[:, 0], step=means[:, 1], waited=means[:, 2], held=means[:, 3])
 
 
 def side_by_side(cases: Sequence[Case]) -> Course:
     """As `simulate`, by numpy on all cases at a time, which takes some 25 times as long."""
     state = _State(cases)
     ends = np.zeros((len(cases), state.batches))
-    busy = np.zeros(state.left.shape)
+    busy, held = np.zeros(state.left.shape), np.zeros(len(cases))
     while (going := state.done < state.batches).any():
+        _begin_steps(state, going)  # it orders a batch, which a worker may begin at once
         _begin_fetches(state)
         _begin_feeds(state)
-        _begin_steps(state, going)
         running = np.isfinite(state.left) & going[:, None]
         speed = _speeds(state)
         passed = np.where(running, state.left / speed, np.inf).min(axis=1)
@@ -143,11 +148,16 @@ def side_by_side(cases: Sequence[Case]) -> Course:
         state.left -= passed[:, None] * speed
         state.now += passed
         busy += passed[:, None] * running
+        held += passed * state.holding
         _finish(state, running & (state.left <= _DONE), ends)
     width = state.width
     fetches, steps = np.maximum(state.fetched.sum(axis=1), 1), state.done
     return Course(
-        ends=ends, fetch=busy[:, :width].sum(axis=1) / fetches, step=busy[:, -1] / steps, waited=state.waited / steps
+        ends=ends,
+        fetch=busy[:, :width].sum(axis=1) / fetches,
+        step=(busy[:, -1] - held) / steps,
+        waited=state.waited / steps,
+        held=held / steps,
     )
 
 
@@ -176,7 +186,13 @@ def _begin_feeds(state: _State) -> None:
 def _begin_steps(state: _State, going: npt.NDArray[np.bool_]) -> None:
     """The training process, if it is idle, takes the next batch in order if it is there."""
     fed = state.fed[state.rows, state.taken % state.workers]
-    begins = going & np.isinf(state.left[:, -1]) & (fed > state.taken // state.workers)
+    ready = going & np.isinf(state.left[:, -1]) & (fed > state.taken // state.workers)
+    fetching = np.isfinite(state.left[state.rows, state.taken % state.workers])
+    holds = ready & fetching & (state.hold > 0) & ~state.answered
+    state.left[holds, -1], state.demand[holds, -1] = state.hold[holds], 0.0
+    state.holding |= holds
+    begins = ready & ~holds
+    state.answered &= ~begins
     waited = begins & (state.now - state.idle_from > WAITED * state.step)
     state.waited += waited
     state.left[:, -1] = np.where(begins, state.step * (1 + state.waking * waited), state.left[:, -1])
@@ -200,6 +216,11 @@ def _inflation(state: _State, busy: Floats) -> Floats:
 
 
 def _finish(state: _State, over: npt.NDArray[np.bool_], ends: Floats) -> None:
+    answers = state.holding & (over[state.rows, state.taken % state.workers] | over[:, -1])
+    over[:, -1] &= ~state.holding
+    state.left[answers, -1], state.demand[answers, -1] = np.inf, 0.0
+    state.holding &= ~answers
+    state.answered |= answers
     state.left[over] = np.inf
     state.demand[over] = 0.0
     state.fetched += over[:, : state.width]

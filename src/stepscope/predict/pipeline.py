@@ -27,7 +27,8 @@ FRESH = 0.2  # ns: to touch a byte of a batch from a worker for the first time (
 SAMPLED = 1_000_000_000  # ns from one sample of the machine to the next
 _RUN_ON_LINUX = "run it on Linux with `stepscope run -- COMMAND`"
 QUICK = 0.25  # of the receipts: so many found their worker free to hand over
-ASLEEP = 2.0  # times its CPU time: a receipt from an idle worker takes 1.5 to 1.7; more is a wait for a busy one
+ASLEEP = 1.6  # times its CPU time: a receipt from an idle worker took 1.5 to 1.7
+MOST_ASLEEP = 2.0  # times its CPU time: one that takes longer is a wait for a busy worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,16 +36,17 @@ class Pipeline:
     """The measured input pipeline of a rank; times in ns, of a batch unless said otherwise.
 
     `step` is the mean length of a training step without `restart`, the part of it that beginning an epoch takes, which
-    `starts` of the steps do; it uses up `batches` batches. `fetch` has a row (CPU time, wall time) for each recorded
-    fetch: CPU time of all threads of its process, as far as it is not longer than the fetch. `alone` is the CPU time
-    of the thread that makes the batch, `further` that of threads beside it and the one that serialises. `size` are the
-    bytes of a batch that training on the CPU touches, 0 where that is not known. `own` is what the training process
-    does with a batch, wall time, and `own_cpu` its CPU time there, in all threads; `handing` the wall time to get a
-    batch that is ready, without waits for a worker whose Python is busy with its next batch; `feed` the CPU time of
-    serialising one, None if there was no worker. `waited` is the wall time of a fetch in which its worker could run but
-    had no core, None if nobody watched. `cores` are those of the rank; `job` and `foreign` the cores that it and other
-    programs used, None if nobody watched. `unseen` says that a device may
-    have worked while the training process waited for a batch.
+    `starts` of the steps do; it uses up `batches` batches. `fetch` has a row (CPU time, wall time) for each fetch: CPU
+    time of all threads of its process, as far as it is not longer than the fetch. With `sampled` only one of several
+    was recorded, and has as many rows as it stands for. `alone` is the CPU time of the thread that makes the batch,
+    `further` that of threads beside it and the one that serialises. `size` are the bytes of a batch that training on
+    the CPU touches, 0 where that is not known. `own` is what the training process does with a batch, wall time,
+    `own_cpu` its CPU time there, in all threads, and `stood` the wall time in which it could run but had no core, None
+    if nobody watched; `handing` the wall time to get a batch that is ready, and `held` the mean wait besides for a
+    worker whose Python is busy with its next batch; `feed` the CPU time of serialising one, None if there was no
+    worker. `waited` is the wall time of a fetch in which its worker could run but had no core, None if nobody watched.
+    `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if nobody
+    watched. `unseen` says that a device may have worked while the training process waited for a batch.
     """
 
     rank: int
@@ -60,8 +62,10 @@ class Pipeline:
     collate: float
     feed: float | None
     handing: float
+    held: float
     own: float
     own_cpu: float | None
+    stood: float | None
     cores: float
     job: float | None
     foreign: float | None
@@ -70,6 +74,7 @@ class Pipeline:
     alone: float = 0.0
     further: float = 0.0
     size: float = 0.0
+    sampled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +101,13 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         fetch *= steps.wait / steps.batches / fetch[:, 1].mean()  # no other process: the wait is the fetch
     sent = spans.filter(pl.col("stage") == "serialize")
     feed = _mean(sent, pl.coalesce("cpu", pl.col("end") - pl.col("start")))
-    handing = _handing(spans)
+    handing, held = _handing(spans)
     exposed = _exposed(run, rank)
     cores, ranks = job_cores(run), _ranks_on_host(run, rank)
     if not cores:
         raise MissingData("number of cores", how=_RUN_ON_LINUX)
     job, foreign, waited = (_watched(run, steps, what, ranks) for what in ("job CPU", "other CPU", "helper core wait"))
+    stood = _watched(run, steps, "core wait", 1, pl.col("rank") == rank)
     making = float((fetch if not further else timed)[:, 0].mean()) + further + (feed or 0.0)
     own = (steps.duration - steps.restart - steps.wait * (1.0 if exposed is None else exposed)) / steps.batches
     threads = _threads(run, rank)
@@ -120,8 +126,10 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         collate=_mean(spans.filter(pl.col("stage") == "collate"), _WALL) or 0.0,
         feed=feed,
         handing=handing,
+        held=held,
         own=own,
         own_cpu=None if used is None else min(used, threads * own),  # the rest is of workers, outside their fetches
+        stood=None if stood is None else stood * steps.duration / steps.batches,
         cores=cores / ranks,
         job=job,
         foreign=foreign,
@@ -130,6 +138,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         alone=float(timed[:, 0].mean()),
         further=further,
         size=_size(run, rank),
+        sampled=bool((spans.filter(pl.col("stage") == "fetch")["weight"] > 1).any()),
     )
 
 
@@ -170,7 +179,7 @@ def _loader(run: Run, rank: int) -> dict[str, int | bool | None]:
     return next(loaders.iter_rows(named=True))
 
 
-_WALL, _PROCESS = pl.col("end") - pl.col("start"), pl.col("process_cpu")
+_WALL, _PROCESS, _ALL = pl.col("end") - pl.col("start"), pl.col("process_cpu"), pl.lit(True)
 
 
 def _spans(run: Run, rank: int, steps: _Steps) -> pl.DataFrame:
@@ -206,16 +215,17 @@ def _fetches(spans: pl.DataFrame) -> npt.NDArray[np.float64]:
     return repeated
 
 
-def _handing(spans: pl.DataFrame) -> float:
-    """Wall time of taking a batch that is ready from a worker that is free, ns.
+def _handing(spans: pl.DataFrame) -> tuple[float, float]:
+    """Wall time of taking a batch that is ready from a worker that is free, and mean wait besides for one that is not.
 
-    The training process sleeps for a third of it, until the worker has answered.
+    The training process sleeps for a third of the first, until the worker has answered.
     """
     received = spans.filter(pl.col("stage") == "receive")
     sent = _mean(spans.filter(pl.col("stage") == "send index"), _WALL) or 0.0
     used = _mean(received, pl.coalesce("cpu", _WALL)) or 0.0
     quick = _float(received.select(_WALL.quantile(QUICK, "lower")).item()) if received.height else 0.0
-    return sent + max(used, min(quick, ASLEEP * used))
+    free = quick if used <= quick <= MOST_ASLEEP * used else ASLEEP * used
+    return sent + free, max(0.0, (_mean(received, _WALL) or 0.0) - free)
 
 
 def _further(spans: pl.DataFrame) -> float:
@@ -268,12 +278,12 @@ def _threads(run: Run, rank: int) -> int:
     return max(1, int(known[0])) if known.len() else 1
 
 
-def _watched(run: Run, steps: _Steps, what: str, ranks: int) -> float | None:
-    """Mean of samples of the machine while steady steps ran, for each rank of the host.
+def _watched(run: Run, steps: _Steps, what: str, ranks: int, whose: pl.Expr = _ALL) -> float | None:
+    """Mean of samples while steady steps ran, of the machine for each rank of the host.
 
     A sample is about the second before it: the first may be about the start of the job, and counts only if alone.
     """
-    samples = run.optional("system").filter((pl.col("what") == what) & (pl.col("time") <= steps.end))
+    samples = run.optional("system").filter((pl.col("what") == what) & whose & (pl.col("time") <= steps.end))
     whole = samples.filter(pl.col("time") >= steps.start + SAMPLED)
     within = whole if whole.height else samples.filter(pl.col("time") >= steps.start)
     return _float(within["value"].mean()) / ranks if within.height else None
