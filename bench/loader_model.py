@@ -3,6 +3,7 @@
 python bench/loader_model.py                                   # all scenarios, slow and fixed in turn
 python bench/loader_model.py input_slow_reads --rounds 5       # medians of five runs of each, and of five predictions
 python bench/loader_model.py input_slow_transform --workers 0:4    # other workers, from the run with its own number
+python bench/loader_model.py input_slow_reads --batch 16,64    # another batch size, in scenarios with --batch
 python bench/loader_model.py --folder DIR --record             # make the runs only: nothing else is to run meanwhile
 python bench/loader_model.py --folder DIR                      # those of DIR, and what is not there yet
 
@@ -177,23 +178,34 @@ def tell_fix(name: str, paths: tuple[list[Path], list[Path]]) -> None:
         tell(label.removeprefix("input_"), slow, list(column), fixed)
 
 
-def record_workers(name: str, numbers: list[int], rounds: int, folder: Path) -> tuple[list[Path], list[list[Path]]]:
+def record_others(
+    name: str, option: str, numbers: list[int], rounds: int, folder: Path
+) -> tuple[list[Path], list[list[Path]]]:
+    """Runs of the scenario as it is, and with each of the numbers given to the option."""
     own, others = [], []
     for turn in range(rounds):
         own.append(record(name, folder / f"{name}-own{turn}", trial=True))
-        others.append([record(name, folder / f"{name}-{n}-{turn}", "--workers", str(n)) for n in numbers])
+        others.append([record(name, folder / f"{name}-{option}{n}-{turn}", f"--{option}", str(n)) for n in numbers])
     return own, others
 
 
-def tell_workers(name: str, numbers: list[int], paths: tuple[list[Path], list[list[Path]]]) -> None:
-    """Each number of workers measured, and predicted from the run with the scenario's own number."""
+def tell_others(name: str, option: str, numbers: list[int], paths: tuple[list[Path], list[list[Path]]]) -> None:
+    """Each number of workers, or of samples in a batch, measured and predicted from the runs with the own number."""
     own = [opened(path) for path in paths[0]]
     measured = [[opened(path) for path in turn] for turn in paths[1]]
-    found = [predicted(one, Change(), numbers) for one in own]
     for place, number in enumerate(numbers):
+        found = [other_number(one, option, number) for one in own]
         for trial, label in enumerate(("", ", trial")):
-            rows = [turn[trial].get(number) for turn in found]
-            tell(f"{name.removeprefix('input_')} W={number}{label}", own, rows, [turn[place] for turn in measured])
+            rows = [turn[trial] for turn in found]
+            after = [turn[place] for turn in measured]
+            tell(f"{name.removeprefix('input_')} {option}={number}{label}", own, rows, after)
+
+
+def other_number(before: Recorded, option: str, number: int) -> list[Row | None]:
+    workers = before.run.table("loaders", how="")["num_workers"][0]
+    if option == "workers":
+        return [rows.get(number) for rows in predicted(before, AS_IT_IS, [number])]
+    return [rows.get(workers) for rows in predicted(before, Change(batch_size=number), [workers])]
 
 
 def numbers_of(text: str) -> list[int]:
@@ -206,17 +218,19 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(MENDED), help=", ".join(MENDED))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--workers", help="measure and predict these, such as 0:4, instead of the fix")
+    parser.add_argument("--batch", help="measure and predict batches of so many samples, such as 8,64")
     parser.add_argument("--folder", type=Path, help="keep the runs here; those that are there are not made again")
     parser.add_argument("--record", action="store_true", help="with --folder: make the runs only")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as passing:
         folder = options.folder or Path(passing)
         for name in options.names:
-            if options.workers:
-                numbers = numbers_of(options.workers)
-                made = record_workers(name, numbers, options.rounds, folder)
+            others = "workers" if options.workers else "batch" if options.batch else ""
+            if others:
+                numbers = numbers_of(options.workers or options.batch)
+                made = record_others(name, others, numbers, options.rounds, folder)
                 if not options.record:
-                    tell_workers(name, numbers, made)
+                    tell_others(name, others, numbers, made)
             else:
                 pairs = record_fix(name, options.rounds, folder)
                 if not options.record:

@@ -19,7 +19,7 @@ class Remote(Pictures):
 def main() -> None:
     chosen = options(__doc__)
     workers = chosen.workers if chosen.workers is not None else 6 if chosen.fixed else 1
-    train(DataLoader(Remote(chosen.steps * 32), batch_size=32, num_workers=workers))
+    train(DataLoader(Remote(chosen.steps * chosen.batch), batch_size=chosen.batch, num_workers=workers))
 
 
 if __name__ == "__main__":

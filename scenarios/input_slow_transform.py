@@ -36,8 +36,8 @@ class Augmented(Pictures):
 
 def main() -> None:
     chosen = options(__doc__)
-    pictures = Augmented(chosen.steps * 32, Compose([Smooth(4 if chosen.fixed else 40), Scale()]))
-    train(DataLoader(pictures, batch_size=32, num_workers=1 if chosen.workers is None else chosen.workers))
+    pictures = Augmented(chosen.steps * chosen.batch, Compose([Smooth(4 if chosen.fixed else 40), Scale()]))
+    train(DataLoader(pictures, batch_size=chosen.batch, num_workers=1 if chosen.workers is None else chosen.workers))
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ def options(page: str | None, *, steps: int = 150) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=page)
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--workers", type=int)
+    parser.add_argument("--batch", type=int, default=32, help="samples in a batch, where it is not the scenario's own")
     parser.add_argument("--fixed", action="store_true")
     return parser.parse_args()
 

@@ -245,6 +245,33 @@ def test_a_trial_tells_what_the_device_did_during_the_waits() -> None:
     assert not fitted.pipeline.unseen
 
 
+def test_batches_of_another_size() -> None:
+    """A fetch of 40 ms becomes one of 80, a step of 10 ms one of 17 to 21."""
+    fitted = model(step=40, workers=1)
+    twice = [one(fitted, batch_size=16, workers=workers) for workers in (1, 2, 16)]
+    assert [found.step_ns / MS for found in twice] == pytest.approx([80, 40, 19], rel=0.05)
+    assert twice[2].low_ns / MS <= 17.5
+    assert twice[2].high_ns / MS >= 20.5
+    half = one(fitted, batch_size=4)
+    assert half.step_ns / MS == pytest.approx(20, rel=0.02)
+    assert one(fitted, batch_size=8) == one(fitted)
+
+
+def test_how_a_short_step_and_that_of_a_device_grow_is_not_known() -> None:
+    short = pipeline(recorded(workers=1, step=40, own=2, cores=200), 0)
+    device = replace(pipeline(recorded(workers=1, step=40, cores=200), 0), device=True)
+    for known in (short, device):
+        fitted = fit(known, NONE)
+        found = one(fitted, batch_size=32, workers=64)
+        assert found.low_ns <= fitted.step * 1.2
+        assert found.high_ns >= fitted.step * 3.8
+
+
+def test_batches_of_an_own_sampler_have_no_size_that_could_be_another() -> None:
+    with pytest.raises(MissingData, match="leave out --batch-size"):
+        one(model(batch_size=None), batch_size=16)
+
+
 def test_it_is_the_same_every_time() -> None:
     changes = [Change(workers=workers) for workers in range(17)]
     assert predict(model(others=1.0), changes) == predict(model(others=1.0), changes)

@@ -31,6 +31,7 @@ Examples:
   stepscope predict loader RUN --faster RandomMask=10 --workers 2
   stepscope predict loader RUN --without decode --without read
   stepscope predict loader RUN --persistent --prefetch 4
+  stepscope predict loader RUN --batch-size 64 --workers 4
   stepscope predict loader RUN --calibrate --format json
 """
 
@@ -48,6 +49,9 @@ Examples:
 )  # fmt: skip
 @click.option("--without", metavar="NAME", multiple=True, help="It takes no time at all, as with a cache.")
 @click.option("--prefetch", metavar="N", type=click.IntRange(min=1), help="Another prefetch_factor.")
+@click.option(
+    "--batch-size", metavar="N", type=click.IntRange(min=1), help="Another batch_size: steps are then of N samples."
+)
 @click.option("--persistent", is_flag=True, help="Workers live on from epoch to epoch.")
 @click.option(
     "--calibrate", is_flag=True,
@@ -63,6 +67,7 @@ def COMMAND(
     faster: tuple[str, ...],
     without: tuple[str, ...],
     prefetch: int | None,
+    batch_size: int | None,
     persistent: bool,
     calibrate: bool,
     rank: int | None,
@@ -73,7 +78,8 @@ def COMMAND(
 
     Names for --faster and --without are those of `stepscope show loader_transforms`, in full or their last part, and
     sample, transform, decode, read, label, collate, fetch, serialize and step; batch=8 are batches of an eighth of the
-    bytes, as of uint8 instead of float64. Times are a step's; --format json has them in whole nanoseconds.
+    bytes, as of uint8 instead of float64. Times are a step's; with --batch-size how much a step grows is assumed, and
+    `saved` is against what recorded steps take for as many samples; --format json has them in whole nanoseconds.
 
     With --calibrate the command of the run is started once more where it ran, as it is, and ended by SIGTERM after some
     hundred steps: what it writes (checkpoints, logs, entries of a tracker) it writes again. In between training gets
@@ -86,7 +92,7 @@ def COMMAND(
     from stepscope.predict.loader_model import Change
     from stepscope.predict.loader_table import loader_table
 
-    change = Change(faster=factors, prefetch=prefetch, persistent=persistent)
+    change = Change(faster=factors, prefetch=prefetch, persistent=persistent, batch_size=batch_size)
     run = _opened(path)
     frame = loader_table(run, workers, change, _trial(path, calibrate), rank)
     _write(frame, form, output)

@@ -28,6 +28,7 @@ from stepscope.predict.loader_cases import (
     limit,
     longest,
     names,
+    sizes,
     times_of,
 )
 from stepscope.predict.loader_fit import nearest
@@ -186,7 +187,7 @@ def saving(model: LoaderModel, prediction: Prediction) -> tuple[int, int]:
 def _prediction(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence[Case]) -> Prediction:
     """`cases` are those without and with the change."""
     pipeline, case = model.pipeline, cases[1]
-    restarts = _restarts(pipeline, change, cases)
+    restarts = sizes(pipeline, change) * _restarts(pipeline, change, cases)  # an epoch has fewer steps
     middle, (low, high) = float(np.median(ratios)), _widened(model, change, ratios, cases)
     unsure = RESTARTS * abs(pipeline.restart - restarts)
     longest = pipeline.step * high
@@ -214,7 +215,8 @@ def _widened(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence
     low = min(float(ratios.min()) * (1 - doubt), middle * (1 - SPREAD))
     high = max(float(ratios.max()) * (1 + doubt), middle * (1 + SPREAD))
     noise = (model.pipeline.foreign or 0.0) / model.pipeline.cores
-    if not model.tried or noise > NOISY or abs(model.miss) > MISS:
+    assumed = not model.tried or sizes(model.pipeline, change) != 1  # no trial has batches of another size
+    if assumed or noise > NOISY or abs(model.miss) > MISS:
         return low, high
     return max(low, middle * (1 - MOST_UNSURE)), min(high, middle * (1 + MOST_UNSURE))
 
@@ -237,6 +239,7 @@ def _same(pipeline: Pipeline, change: Change) -> bool:
         change,
         workers=None if change.workers == pipeline.workers else change.workers,
         prefetch=None if change.prefetch == pipeline.prefetch else change.prefetch,
+        batch_size=None if change.batch_size == pipeline.batch_size else change.batch_size,
         persistent=False,
     ) == Change()  # fmt: skip
 

@@ -1,7 +1,8 @@
 """What other numbers of workers, and other changes of the input pipeline, would make of a step.
 
 One row is a number of workers, with all the other changes that were asked for. `step` is the mean training step
-expected (ns), between `low` and `high`; `saved` what it is less than the recorded mean step, negative if it is longer;
+expected (ns), between `low` and `high`; `saved` what it is less than the recorded steps take for as many samples,
+negative if it is longer;
 `limited_by` says what a step then waits for: training (the training process and its device), workers, cores, uneven
 batches, where a late one holds up those behind it, or no workers, where a batch is made and then used. `recorded` marks
 the number of workers that the run had. `basis` says what the range rests on.
@@ -17,6 +18,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.schema import Column, polars_schema
 from stepscope.predict.headroom import headroom_of
+from stepscope.predict.loader_cases import sizes
 from stepscope.predict.loader_model import Change, fit, predict
 from stepscope.predict.pipeline import pipeline
 
@@ -28,7 +30,7 @@ COLUMNS = (
     Column("step", pl.Int64, "ns", "training step expected, mean"),
     Column("low", pl.Int64, "ns", "it is expected to be at least this"),
     Column("high", pl.Int64, "ns", "and at most this"),
-    Column("saved", pl.Int64, "ns", "less than the recorded mean step; negative: it takes longer"),
+    Column("saved", pl.Int64, "ns", "less than recorded steps take for as many samples; negative: it takes longer"),
     Column("limited_by", pl.String, None, "training, workers, cores, uneven batches or no workers"),
     Column("recorded", pl.Boolean, None, "true: the run had as many workers"),
     Column("basis", pl.String, None, "what the range rests on"),
@@ -46,7 +48,7 @@ def loader_table(
     chosen = _slowest(run) if rank is None else rank
     known = pipeline(run, chosen)
     model = fit(known, headroom=None if trial is None else headroom_of(trial, chosen))
-    now = round(known.step + known.restart)
+    now = round(sizes(known, change) * (known.step + known.restart))
     rows = [
         (
             chosen, found.workers, found.step_ns, found.low_ns, found.high_ns, now - found.step_ns, found.limited_by,

@@ -46,7 +46,8 @@ class Pipeline:
     worker whose Python is busy with its next batch; `feed` the CPU time of serialising one, None if there was no
     worker. `waited` is the wall time of a fetch in which its worker could run but had no core, None if nobody watched.
     `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if nobody
-    watched. `unseen` says that a device may have worked while the training process waited for a batch.
+    watched. `device` says that there is one, `unseen` that it may have worked while the training process waited for a
+    batch. `batch_size` are the samples in a batch, None with a batch sampler of the user's own.
     """
 
     rank: int
@@ -75,6 +76,8 @@ class Pipeline:
     further: float = 0.0
     size: float = 0.0
     sampled: bool = False
+    batch_size: int | None = None
+    device: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,8 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         alone=float(timed[:, 0].mean()),
         further=further,
         size=_size(run, rank),
+        batch_size=loader["batch_size"],
+        device=_has_device(run),
         sampled=bool((spans.filter(pl.col("stage") == "fetch")["weight"] > 1).any()),
     )
 
