@@ -20,7 +20,9 @@ from stepscope.importers.kineto.scanned import read_scanned
 Differences = Callable[..., list[str]]
 TINY = (Cutting(64, 1), Cutting(100, 3), Cutting(257, 2), Cutting(1000, 4), Cutting(4096, 2))
 USUAL = Cutting()
-SMALL = 60_000  # bytes of a file, as it is stored, that is cut into tiny pieces as well
+SMALL = 60_000  # bytes of a file, as it is stored, that is cut into small pieces as well
+TINIEST = 256  # bytes of a piece, below which a file of that size is ten thousand pieces
+SMALLEST = 25_000  # bytes of a file, as it is stored, that is cut into pieces smaller than that too
 LARGE = 3_000_000  # bytes of a file, as it is stored, that takes the json module with decimals too long
 KINDS = ("malformed", "hta", "kineto", "local", "paddle", "param", "particle_transformer", "tracelens")
 
@@ -45,7 +47,12 @@ def test_damaged_traces_cut_into_tiny_pieces(corpus: Path, differences: Differen
 @pytest.mark.slow
 def test_small_traces_cut_into_tiny_pieces(corpus: Path, differences: Differences) -> None:
     small = [file for file in traces(corpus) if file.stat().st_size < SMALL and "malformed" not in file.parts]
-    assert {file.name: told for file in small if (told := differences(file, *TINY))} == {}
+    assert {file.name: told for file in small if (told := differences(file, *cuttings_of(file)))} == {}
+    assert sum(cuttings_of(file) == TINY for file in small) > 50  # of all profilers
+
+
+def cuttings_of(file: Path) -> tuple[Cutting, ...]:
+    return tuple(how for how in TINY if how.piece > TINIEST or file.stat().st_size < SMALLEST)
 
 
 @pytest.mark.slow
