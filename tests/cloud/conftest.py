@@ -37,6 +37,17 @@ EPOCH = 1_790_000_000_000_000_000
 PROVIDERS = ("s3", "gs", "abfs")
 
 
+GS_SERVER = """
+from http import server
+class Threads(server.ThreadingHTTPServer):
+    request_queue_size = 128
+server.HTTPServer = Threads
+from gcp_storage_emulator.__main__ import main
+main()
+"""
+"""gcp-storage-emulator serves one connection after the other: one on which nothing comes would hold up all others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A provider's server: its port, and the environment variables with which the provider's library finds it."""
@@ -149,8 +160,7 @@ def gs_server() -> Iterator[Server]:
     """gcp-storage-emulator."""
     port = free_port()
     words = ("start", "--port", str(port), "--host", "127.0.0.1", "--in-memory", "--default-bucket", BUCKET)
-    program = "from gcp_storage_emulator.__main__ import main; main()"
-    with running(sys.executable, "-c", program, *words, port=port):
+    with running(sys.executable, "-c", GS_SERVER, *words, port=port):
         yield Server("gs", port)
 
 

@@ -4,12 +4,13 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stepscope.collect.loading import lines as worker_lines
 from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.lines import LINES_SUFFIX, start
+from stepscope.collect.loading.lines import LINES_SUFFIX, WorkerSampler, start
 from stepscope.collect.loading.spans import SpanFile
 from stepscope.collect.mapped import reserves
 from stepscope.core.trace import Sink
@@ -38,6 +39,13 @@ def fetch(seconds: float) -> None:
     spin(seconds)
 
 
+def rest(seconds: float) -> None:
+    """What the worker does between its fetches."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(100))
+
+
 def read(lane: Lane) -> list[tuple[str, int]]:
     """Function and weight of every sample."""
     sink, reasons = Sink(), list[str]()
@@ -51,16 +59,43 @@ def read(lane: Lane) -> list[tuple[str, int]]:
     return [(row["function"], row["weight"]) for row in stacks.iter_rows(named=True)]
 
 
-def test_only_what_the_fetch_calls_is_sampled(lane: Lane, tmp_path: Path) -> None:
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """When each look was taken, in ns, and whether it saw a fetch."""
+    noted: list[tuple[int, bool]] = []
+    seen = [False]
+    look, passed = WorkerSampler._look, WorkerSampler._pass
+
+    def looked(sampler: WorkerSampler, thread: int) -> tuple[tuple[Any, ...], int]:
+        spots, ours = look(sampler, thread)
+        seen[0] = bool(spots)
+        return spots, ours
+
+    def noting(sampler: WorkerSampler, now: int) -> None:
+        noted.append((now, seen[0]))
+        passed(sampler, now)
+
+    monkeypatch.setattr(WorkerSampler, "_look", looked)
+    monkeypatch.setattr(WorkerSampler, "_pass", noting)
+    return noted
+
+
+def test_only_what_the_fetch_calls_is_sampled(lane: Lane, tmp_path: Path, looks: list[tuple[int, bool]]) -> None:
     interval = sys.getswitchinterval()
+    begun = time.monotonic_ns()
     sampler = start(lane, str(tmp_path), HZ, fetch.__code__)
-    for _ in range(4):
-        spin(0.1)
+    rounds = 0
+    while rounds < 4 or len({seen for _, seen in looks}) < 2:  # on a busy machine looks are late
+        rest(0.1)
         fetch(0.1)
+        rounds += 1
     sampler.close()
     found = read(lane)
     assert {function for function, _ in found} == {"spin"}
-    assert 0.2e9 < sum(weight for _, weight in found) < 0.7e9  # 0.4 s, on a busy machine
+    times = [begun, *(at for at, _ in looks)]
+    fetching = sum(at - before for before, (at, seen) in zip(times, looks, strict=False) if seen)
+    slot = 1e9 / HZ  # a look speaks for whole slots: it may be one off where a fetch begins, and where it ends
+    assert sum(weight for _, weight in found) == pytest.approx(fetching, abs=2 * slot * rounds)
     assert sys.getswitchinterval() == interval
     assert not (tmp_path / "notes.jsonl").exists()
 
