@@ -1,5 +1,6 @@
 """Every damaged trace of the corpus: what is read, what is counted, or which message refuses it."""
 
+import pickle
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
+from stepscope.importers.kineto.json_repair import NotJson
 from stepscope.store import open_run
 
 NOT_STRICT = "not strictly valid JSON (…): read by a tolerant reader"
@@ -246,3 +248,8 @@ def _check_axis(run: Run) -> None:
         for value in run.optional(table)[column].to_list()
     ]
     assert not times or max(times) - min(times) < 10**9
+
+
+def test_what_is_no_json_is_told_by_a_worker_too() -> None:
+    error = pickle.loads(pickle.dumps(NotJson("not JSON: it begins with 'about'", 3)))
+    assert (str(error), error.position) == ("not JSON: it begins with 'about'", 3)

@@ -42,6 +42,9 @@ class NotJson(ValueError):
         super().__init__(why)
         self.why, self.position = why, position
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.why, self.position)  # it comes from a worker as the cause of another error
+
 
 @dataclass(slots=True)
 class Document:
