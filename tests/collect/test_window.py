@@ -241,8 +241,7 @@ def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(run_job: Run
         if step == 5:
             begin = time.monotonic()
             while time.monotonic() - begin < 60 and window.active:
-                small * 1.0
-                time.sleep(0.005)  # a trace of hundreds of thousands of operators takes long to write
+                small * 1.0; time.sleep(0.005)  # hundreds of thousands of operators take long to write
             print("cut", window.active)
     train(window, 9, before=longer)
     window.close()
