@@ -11,6 +11,7 @@ knows to leave ours alone, but takes a callable of another kind for something el
 from __future__ import annotations
 
 from .fields import compiled
+from .unseen import unseen
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = ["backward_hook", "dressed", "iter_hook", "next_hook", "optimizer_hook
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 
 
+@unseen
 def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`original`, the `__next__` of a loader's iterator, timed as data wait."""
     unusual = _python_next(clock, original)
@@ -37,6 +39,7 @@ def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any
     return dressed(__next__, original)
 
 
+@unseen
 def _python_next(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     ident, begin_fetch, fetched = clock.ident, clock.begin_fetch, clock.fetched
 
@@ -55,6 +58,7 @@ def _python_next(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[
     return __next__
 
 
+@unseen
 def _early_fetch(clock: StepClock, original: Callable[[Any], Any], iterator: Any) -> Any:
     """A fetch while the training thread is unknown: another thread may turn out to be it before this one is back."""
     begin = clock.begin_fetch()

@@ -7,6 +7,7 @@ import weakref
 
 from .frames import LIBRARY, STANDARD, USER, Origins
 from .hooks import dressed
+from .unseen import unseen
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Makers:
             return  # a list, say, which takes no weak reference
 
 
+@unseen
 def init_hook(original: Callable[..., None], makers: Makers) -> Callable[..., None]:
     """`original`, the constructor of a loader, which then knows who called it."""
 

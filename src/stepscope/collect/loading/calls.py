@@ -20,6 +20,7 @@ import types
 from _thread import get_ident
 
 from .. import facts
+from ..unseen import unseen
 from .function_code import copy_of, handed_to, makes_no_call
 from .held import MOST, Walk, python_method
 from .spans import DECODE, LABEL, READ, TRANSFORM
@@ -204,6 +205,7 @@ class Calls:
         except Exception:
             return 0
 
+    @unseen
     def _timed(self, original: Callable[..., Any], stage: int, known: int, words: str = "") -> Callable[..., Any]:
         """`original`, timed; `known` is the number of its name, or 0, and it is called `words`."""
         lane, shortest = self._lane, 0 if stage == TRANSFORM else SHORT_NS

@@ -9,6 +9,8 @@ import functools
 import inspect
 import types
 
+from ..unseen import unseen_file
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,5 +53,6 @@ def _template(free: int) -> types.CodeType:
         f"        hook = {_PLACE!r}\n"
         f"        return hook(*args, **kwargs)\n"
     )
-    outer = next(one for one in compile(source, __file__, "exec").co_consts if isinstance(one, types.CodeType))
+    module = compile(source, unseen_file(__file__), "exec")
+    outer = next(one for one in module.co_consts if isinstance(one, types.CodeType))
     return next(one for one in outer.co_consts if isinstance(one, types.CodeType))

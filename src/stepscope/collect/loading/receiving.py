@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from ..unseen import unseen
 from .fetching import count_fetches, counted, without_our_frames
 from .lane import Lane, cpu_ns
 from .purse import Purse, Reserve
@@ -98,6 +99,7 @@ class Maker(Lane):
             return  # Python ends
 
 
+@unseen
 def single_hook(original: Method, loading: Loading) -> Method:
     """`original`, the `__init__` of an iterator without workers: its fetcher gets a lane."""
 
@@ -142,6 +144,7 @@ def multiple_hooks(iterator: Any, loading: Loading) -> dict[str, Method]:
     }
 
 
+@unseen
 def _init_hook(original: Method, loading: Loading) -> Method:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         lane: Any = loading.lane(Receiver)
