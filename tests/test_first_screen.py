@@ -116,6 +116,7 @@ def test_idle_time_that_nothing_explains_is_told_beside_a_smaller_limit() -> Non
         "the cause of that could not be told: recording shapes slows the host down; record a window without shapes:"
         in found
     )
+    assert verdict.next_step == "record a window without shapes: `stepscope run --trace 10:13 -- COMMAND`"
 
 
 @pytest.mark.parametrize(

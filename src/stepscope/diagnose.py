@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analyses._shares import slows
+from stepscope.analyses._shares import record_without, slows
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
 from stepscope.analyses.steady_steps import marks_steps, steady_steps
@@ -148,7 +148,7 @@ def _verdict(run: Run) -> Verdict:
     row = max(rows, key=lambda row: (_removable(row), -row["rank"]))
     opened, world_size = _ranks(run)
     unexplained = _unexplained(row)
-    hidden = slows(row["slowed_by"]) if unexplained is not None else ""
+    hidden = row["slowed_by"] if unexplained is not None else ()
     return Verdict(
         row["limit"],
         row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
@@ -162,9 +162,9 @@ def _verdict(run: Run) -> Verdict:
         opened=opened,
         world_size=world_size,
         unexplained=unexplained,
-        why_unexplained=hidden,
+        why_unexplained=slows(hidden) if hidden else "",
         crowded=row["crowded"] if row["limit"] == "input" else 0.0,
-        next_step=(hidden or row["why_unknown"] or "").partition(": ")[2],
+        next_step=record_without(hidden) if hidden else row["how"] or "",
     )
 
 

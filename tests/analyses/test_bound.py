@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from stepscope.analyses._tables import RECORD_TRACE
 from stepscope.analyses.bound import bound
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
@@ -124,6 +125,7 @@ def test_without_samples_and_trace_only_what_is_outside_the_model_is_known() -> 
     found = bound(cpu_job(wait=2, other=1).run()).row(0, named=True)
     close(found, input=0.02, host=0.01, device=None, limit="unknown")
     assert "stepscope run --trace" in found["why_unknown"]
+    assert found["how"] == RECORD_TRACE
     assert shares(cpu_job(wait=30).run())["limit"] == "input", "a wait needs no trace"
 
 
@@ -177,7 +179,9 @@ def test_a_trace_with_shapes_or_stacks_alone_never_makes_a_run_host_bound(extra:
         synth.kernel(start, start + 40)
     found = bound(synth.run()).row(0, named=True)
     close(found, host=None, limit="unknown")
-    assert ("shapes" if "input_dims" in extra else "stacks") in found["why_unknown"]
+    what = "shapes" if "input_dims" in extra else "stacks"
+    assert what in found["why_unknown"]
+    assert found["how"] == f"record a window without {what}: `stepscope run --trace 10:13 -- COMMAND`"
 
 
 def test_untraced_steps_tell_what_the_host_costs_when_nobody_traces() -> None:

@@ -13,7 +13,7 @@ import stepscope.store.ranks
 from stepscope.analyses.device_time import device_time
 from stepscope.analyses.steps import steps
 from stepscope.cli._assemble import assemble
-from stepscope.core.errors import BadInput, MissingData
+from stepscope.core.errors import BadInput, MissingData, SameRank
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run, stack
 from stepscope.core.schema import TABLES
@@ -172,7 +172,7 @@ def test_a_thousand_ranks(ranks_in: RanksIn) -> None:
 @pytest.mark.parametrize("workers", [None, HERE, TWO])
 def test_two_traces_of_one_rank_are_refused(ranks_in: RanksIn, workers: object) -> None:
     folder = ranks_in("clash", a=0, b=1, c=1)
-    with pytest.raises(BadInput, match=r"b\.json and c\.json are both of rank 1") as caught:
+    with pytest.raises(SameRank, match=r"b\.json and c\.json are both of rank 1") as caught:
         open_run(folder, workers=workers)  # type: ignore[arg-type]
     assert str(folder / "b.json") in caught.value.next_step
 

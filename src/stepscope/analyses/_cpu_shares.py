@@ -10,7 +10,7 @@ from stepscope.analyses._device_idle import inflated_by
 from stepscope.analyses._host_lines import host_lines
 from stepscope.analyses._looped_optimizer import LoopedOptimizer, looped_optimizers
 from stepscope.analyses._samples import steady_samples
-from stepscope.analyses._shares import Shares, slowed
+from stepscope.analyses._shares import Shares, record_without, slowed
 from stepscope.analyses._tables import RECORD_TRACE
 from stepscope.analyses._trace_phases import traced_steps
 from stepscope.analyses.host_work import host_work
@@ -60,6 +60,7 @@ def _of_rank(run: Run, row: dict[str, float]) -> Shares:
         communication=None,
         memory=None,
         lacks=slowed(slowed_by) if slowed_by else UNSEEN,
+        how=record_without(slowed_by) if slowed_by else RECORD_TRACE,
         slowed_by=slowed_by,
     )
 

@@ -23,7 +23,7 @@ from stepscope.analyses._cpu_shares import cpu_shares
 from stepscope.analyses._crowding import crowding
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._host_lines import host_lines
-from stepscope.analyses._shares import Shares, slowed
+from stepscope.analyses._shares import Shares, record_without, slowed
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
@@ -47,7 +47,8 @@ COLUMNS = (
     Column("crowded", pl.Float64, "ratio", "the part of input that is waits for cores"),
     Column("slowed_by", pl.List(pl.String), None, "what the trace holds that makes the host's times too long to tell"),
     Column("limit", pl.String, None, "input, host, device, communication, memory, balanced or unknown"),
-    Column("why_unknown", pl.String, None, "what would have to be recorded, where the limit is unknown"),
+    Column("why_unknown", pl.String, None, "what cannot be told, where the limit is unknown"),
+    Column("how", pl.String, None, "what to record, where the limit is unknown"),
 )
 
 
@@ -70,7 +71,7 @@ def _with_crowding(run: Run, row: Shares) -> Shares:
     return replace(row, input=row.input + crowded, device=row.device - crowded, crowded=crowded)
 
 
-def _limit(row: Shares) -> tuple[str, str | None]:
+def _limit(row: Shares) -> tuple[str, str | None, str | None]:
     removable = {
         "input": row.input,
         "host": row.host if row.host is not None and (row.named_host >= LIMIT or row.host > 1 - UTILISED) else None,
@@ -79,18 +80,17 @@ def _limit(row: Shares) -> tuple[str, str | None]:
     }
     name, share = max(removable.items(), key=lambda item: item[1] or 0.0)
     if share is not None and share >= LIMIT:
-        return name, None
+        return name, None, None
     if row.device is None or (row.host is None and row.device < UTILISED):
-        return "unknown", row.lacks
-    return ("device" if row.device >= UTILISED else "balanced"), None
+        return "unknown", row.lacks, row.how
+    return ("device" if row.device >= UTILISED else "balanced"), None, None
 
 
 def _of_device(run: Run) -> tuple[Shares, ...]:
     try:
         idle = device_idle(run)
     except MissingData as missing:
-        lacks = f"what the device does in a step: {missing.how}"
-        return tuple(row.without_device(lacks, _lines(run, row)) for row in cpu_shares(run))
+        return tuple(row.without_device(missing.how, _lines(run, row)) for row in cpu_shares(run))
     return tuple(_of_rank(run, row) for row in idle)
 
 
@@ -115,6 +115,7 @@ def _of_rank(run: Run, row: DeviceIdle) -> Shares:
         communication=row.communication / row.step,
         memory=row.memory / row.step,
         lacks=slowed(row.slowed_by) if row.inflated else "",
+        how=record_without(row.slowed_by) if row.inflated else "",
         slowed_by=row.slowed_by,
     )
 

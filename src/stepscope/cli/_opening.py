@@ -81,7 +81,7 @@ def _named_as_asked() -> Iterator[None]:
         if not asked:
             raise
         advice = error.next_step.replace("`stepscope report ", f"`stepscope {asked} ")
-        raise BadInput(error.path, error.why, where=error.where, next_step=advice) from error
+        raise type(error)(error.path, error.why, where=error.where, next_step=advice) from error
 
 
 def _asked() -> str:

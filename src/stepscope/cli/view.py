@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli._opening import Opening, open_for, opening
-from stepscope.core.errors import BadInput
+from stepscope.core.errors import BadInput, SameRank
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
@@ -106,8 +106,8 @@ def _two_runs_told(paths: tuple[str, ...]) -> Iterator[None]:
     """Two files of one rank are two runs, mostly: who named them is told how to see both."""
     try:
         yield
-    except BadInput as error:
-        if len(paths) != 2 or "both of rank" not in error.why:
+    except SameRank as error:
+        if len(paths) != 2:
             raise
         how = f"If they are two runs, compare them: `stepscope view --compare {join(paths)}`."
         raise BadInput(error.path, error.why, where=error.where, next_step=how) from error

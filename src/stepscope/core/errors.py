@@ -2,7 +2,7 @@
 
 from functools import partial
 
-__all__ = ["BadInput", "MissingData", "StepscopeError"]
+__all__ = ["BadInput", "MissingData", "SameRank", "StepscopeError"]
 
 
 class StepscopeError(Exception):
@@ -22,7 +22,11 @@ class BadInput(StepscopeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Errors come from other processes too."""
-        return partial(BadInput, where=self.where, next_step=self.next_step), (self.path, self.why)
+        return partial(type(self), where=self.where, next_step=self.next_step), (self.path, self.why)
+
+
+class SameRank(BadInput):
+    """Two sources say that they are of one rank. They may be of two runs."""
 
 
 class MissingData(StepscopeError):

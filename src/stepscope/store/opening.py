@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from stepscope.core.errors import BadInput
+from stepscope.core.errors import BadInput, SameRank
 from stepscope.core.places import AnyPath, is_folder
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES
@@ -201,7 +201,7 @@ def _fact(unit: Unit, column: str) -> object:
     return values[0] if len(values) == 1 else None
 
 
-def _same(first: Unit, other: Unit, rank: int, because: str = "") -> BadInput:
+def _same(first: Unit, other: Unit, rank: int, because: str = "") -> SameRank:
     units = sorted((first, other), key=lambda unit: str(unit.paths[0]))
     one, two = (unit.paths[0] for unit in units)
     why = f"both of rank {rank}{_guess(units)}{because}"
@@ -215,8 +215,8 @@ def _same(first: Unit, other: Unit, rank: int, because: str = "") -> BadInput:
             case [_, _]:
                 advice = f"{advice[:-1]}; or, if they are of two ranks, name them …rank_0.json, …rank_1.json."
     if one.parent == two.parent:
-        return BadInput(one.parent, f"{one.name} and {two.name} are {why}", next_step=advice)
-    return BadInput(f"{one} and {two}", f"they are {why}", next_step=advice)
+        return SameRank(one.parent, f"{one.name} and {two.name} are {why}", next_step=advice)
+    return SameRank(f"{one} and {two}", f"they are {why}", next_step=advice)
 
 
 def _guess(units: Sequence[Unit]) -> str:
