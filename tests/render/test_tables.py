@@ -80,3 +80,18 @@ def test_a_name_of_several_words_is_a_name_and_a_sentence_is_not(monkeypatch: py
     )
     assert " ".join(line[:29].strip() for line in stream.getvalue().splitlines()[1:]).endswith("interrupts training.")
     assert " ".join(line[30:].strip() for line in lines[1:]) == reason
+
+
+def test_a_heading_that_is_folded_takes_the_cells_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a column without a value is one of numbers, whose heading is above where they would be."""
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = io.StringIO()
+    columns = (("name", None), ("B - A", "ns"), ("B / A", None), ("of the change", "ratio"))
+    rows = (("mm", -10_000_000, None, 2.0), ("relu", 5_000_000, None, -1.0))
+    print_table(console_for(stream), Table("", columns, rows))  # type: ignore[arg-type]
+    assert stream.getvalue().splitlines() == [
+        "                     of the",
+        "name   B - A  B / A  change",
+        "mm    -10 ms      –   200 %",
+        "relu    5 ms      –  -100 %",
+    ]

@@ -59,7 +59,8 @@ class _Column:
         """Cells of the longest text; a heading over numbers folds at blanks and underscores."""
         heading = cell_len(self.heading)
         if self.number:
-            heading = max(min(heading, _HEADING), *map(cell_len, _BREAK.split(self.heading)))
+            longest = max(map(cell_len, _BREAK.split(self.heading)))
+            heading = max(map(cell_len, _heading_lines(self.heading, max(_HEADING, longest))))
         return max(heading, *map(cell_len, self.texts), 1)
 
     @property
@@ -101,7 +102,7 @@ def print_table(console: Console, table: Table, *, whole: bool = False) -> LeftO
         _Column(
             heading=plain(heading),
             texts=tuple(cell(row[i], unit, _limit(row[i], whole=whole)) for row in table.rows),
-            number=unit is not None or any(isinstance(row[i], int | float) for row in table.rows),
+            number=unit is not None or not any(isinstance(row[i], str) for row in table.rows),
             names_row=unit is None,
         )
         for i, (heading, unit) in enumerate(table.columns)
