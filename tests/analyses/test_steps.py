@@ -176,3 +176,12 @@ def test_a_trace_of_2021_has_phases_too(corpus: Path) -> None:
     rows = phases(open_run(trace))
     assert rows[0] == (68.694, 50.656, 36.114, 20.384, 0.23)
     assert len(rows) == 6
+
+
+def test_a_recording_without_steps_says_why_and_is_not_told_to_be_recorded() -> None:
+    why = "No step was recorded: the job ended with exit code 2. Next: see what the job printed."
+    synth = Synth()
+    synth.add("meta", source="run", key="no_steps", value=why)
+    with pytest.raises(MissingData) as caught:
+        steps(synth.run())
+    assert caught.value.how == why

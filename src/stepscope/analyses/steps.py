@@ -52,10 +52,15 @@ def compute(run: Run) -> pl.DataFrame:
     derived = _derived([step for step in traced_steps(run) if step.rank not in seen])
     steps = pl.concat([shaped(recorded, COLUMNS), derived]).sort("rank", "start", "step")
     if steps.is_empty():
-        raise MissingData("training steps", how=_RECORD)
+        raise MissingData("training steps", how=_told(run) or _RECORD)
     parts = pl.col("data_wait").fill_null(0) + pl.sum_horizontal(*PHASES[1:])
     assert steps.select((parts == pl.col("duration")).all()).item()
     return _tagged(steps)
+
+
+def _told(run: Run) -> str:
+    """Why the recorder saw no step, and what to do; empty where it did not record the run."""
+    return "".join(run.optional("meta").filter(pl.col("key") == "no_steps")["value"].drop_nulls().head(1))
 
 
 def _derived(traced: list[TracedStep]) -> pl.DataFrame:
