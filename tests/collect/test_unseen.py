@@ -25,7 +25,9 @@ def transform(sample):
 class Told(Dataset):
     def __init__(self): self.transform = transform
     def __len__(self): return 4
-    def __getitem__(self, index): return self.transform(torch.ones(2))
+    def __getitem__(self, index):
+        warnings.warn("of a sample", stacklevel=2)
+        return self.transform(torch.ones(2))
 
 class Local(Dataset):
     def __init__(self): self.held = lambda: 0
@@ -43,6 +45,10 @@ class Order(Sampler):
         warnings.warn("of a sampler", stacklevel=2)
         return iter(range(4))
 
+def collate(samples):
+    warnings.warn("of a collation", stacklevel=2)
+    return torch.stack(samples)
+
 class Mine(DataLoader):
     pass
 
@@ -50,14 +56,22 @@ Mine(Told(), num_workers=10_000)
 longer = Mine(Longer(), batch_size=1)
 len(longer)
 unpicklable = Mine(Local(), num_workers=1, multiprocessing_context="spawn")
-for loader in (Mine(Told(), sampler=Order()), longer, unpicklable):
+for loader in (Mine(Told(), sampler=Order(), collate_fn=collate), longer, unpicklable):
     try:
         for batch in loader:
             pass
     except (pickle.PicklingError, AttributeError):
         print("cannot be started", file=sys.stderr)
 """
-WORDS = ("of a transform", "of a sampler", "Length of Iter", "will create 10000 worker", "Got pickle error")
+WORDS = (
+    "of a transform",
+    "of a sample\n",
+    "of a collation",
+    "of a sampler",
+    "Length of Iter",
+    "will create 10000 worker",
+    "Got pickle error",
+)
 HOOKED = """
 import sys, warnings
 sys.path.insert(0, {folder!r})

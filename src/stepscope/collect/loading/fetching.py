@@ -14,6 +14,7 @@ import time
 import weakref
 
 from .. import facts
+from ..unseen import unseen
 from .calls import Calls
 from .lane import BATCH_COST, Lane, cpu_ns, process_ns
 from .spans import COLLATE, FETCH
@@ -33,6 +34,7 @@ _NO_LANE: Any = None
 _now = time.monotonic_ns
 
 
+@unseen
 def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """`original`, the `fetch` of one of torch's fetchers: timed where the fetcher has a lane as `_stepscope_lane`."""
 
@@ -72,6 +74,7 @@ def count_fetches(fetcher: Any, lane: Lane) -> None:
     fetcher.fetch = counted(fetcher, kind.fetch, fetch_hook(kind.fetch), lane, True)
 
 
+@unseen
 def counted(
     owner: Any, plain: Callable[..., Any], hook: Callable[..., Any], lane: Lane, takes_index: bool
 ) -> Callable[..., Any]:
@@ -173,6 +176,7 @@ def _real(dataset: Any) -> Any:
     return dataset.watched if isinstance(dataset, _Samples) else dataset
 
 
+@unseen
 def _timed_collate(lane: Lane, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def collate_fn(data: Any) -> Any:
         lane.collate_start, lane.collate_cpu = _now(), cpu_ns()
@@ -254,6 +258,7 @@ class _Samples:
     def __init__(self, lane: Lane, dataset: Any, name: int) -> None:
         self._lane, self.watched, self._name = lane, dataset, name
 
+    @unseen
     def __getitem__(self, index: Any) -> Any:
         sample = self.watched[index]
         self._lane.sample(index, self._name)
@@ -265,6 +270,7 @@ class _Batches(_Samples):
 
     __slots__ = ()
 
+    @unseen
     def __getitems__(self, indices: Any) -> Any:
         samples = self.watched.__getitems__(indices)
         self._lane.sample(-1, self._name, len(indices))
@@ -282,6 +288,7 @@ class _Stream:
     def __iter__(self) -> _Stream:
         return self
 
+    @unseen
     def __next__(self) -> Any:
         sample = next(self._iterator)
         self._lane.sample(-1, self._name)
