@@ -26,7 +26,10 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from stepscope.analyses.core_waits import core_waits
+import polars as pl
+
+from stepscope.analyses._cores import job_cores
+from stepscope.analyses._settled import settled_steps
 from stepscope.analyses.loader_stages import loader_stages
 from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.cli._headroom import kept_trial, make_trial
@@ -97,8 +100,12 @@ def record(name: str, path: Path, *options: str, trial: bool = False) -> Path:
 
 def opened(path: Path) -> Recorded:
     run = open_run(path)
-    watched = core_waits(run).row(0, named=True)
-    return Recorded(path=path, run=run, step=watched["step"], others=watched["others"] / watched["cores"])
+    others = run.table("system", how="").filter(pl.col("what") == "other CPU")["value"].mean()
+    step = settled_steps(run)["duration"].mean()
+    assert isinstance(step, float)
+    return Recorded(
+        path=path, run=run, step=step, others=(others if isinstance(others, float) else 0.0) / (job_cores(run) or 1)
+    )
 
 
 def factors(mended: Mended, slow: Run, fixed: Run) -> tuple[tuple[str, float], ...]:
