@@ -100,12 +100,13 @@ def record(name: str, path: Path, *options: str, trial: bool = False) -> Path:
 
 def opened(path: Path) -> Recorded:
     run = open_run(path)
-    others = run.table("system", how="").filter(pl.col("what") == "other CPU")["value"].mean()
-    step = settled_steps(run)["duration"].mean()
+    steps = settled_steps(run)
+    samples = run.table("system", how="").filter(pl.col("what") == "other CPU")
+    within = samples.filter(pl.col("time") >= steps["start"].min())  # none where training took less than a second
+    others, step = (within if within.height else samples)["value"].mean(), steps["duration"].mean()
     assert isinstance(step, float)
-    return Recorded(
-        path=path, run=run, step=step, others=(others if isinstance(others, float) else 0.0) / (job_cores(run) or 1)
-    )
+    assert isinstance(others, float)
+    return Recorded(path=path, run=run, step=step, others=others / (job_cores(run) or 1))
 
 
 def factors(mended: Mended, slow: Run, fixed: Run) -> tuple[tuple[str, float], ...]:
