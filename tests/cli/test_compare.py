@@ -96,7 +96,6 @@ def test_two_real_jobs_differ_by_the_time_that_one_of_them_loads(tmp_path: Path)
         printed("run", "--quiet", "--out", tmp_path / name, "--", sys.executable, script, seconds)
     document = json.loads(printed("compare", tmp_path / "a", tmp_path / "b", "--format", "json"))
     jsonschema.validate(document, SCHEMA)
-    assert document["verdict"]["speed"]["estimate"] > 2
     assert document["verdict"]["kind"] == "faster" or document["verdict"]["because"][0]["cause"] in ("cores", "trend")
     rows = {row["name"]: row for row in document["phases"]["rows"]}
     assert rows["data_wait"]["difference_ns"] < -30_000_000

@@ -11,6 +11,7 @@ one run: replicas take both from a wide range. A trial (`headroom`) measures the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import hypot
 
 import numpy as np
 import numpy.typing as npt
@@ -189,15 +190,16 @@ def _prediction(model: LoaderModel, change: Change, ratios: Floats, cases: Seque
     pipeline, case = model.pipeline, cases[1]
     restarts = sizes(pipeline, change) * _restarts(pipeline, change, cases)  # an epoch has fewer steps
     middle, (low, high) = float(np.median(ratios)), _widened(model, change, ratios, cases)
-    unsure = RESTARTS * abs(pipeline.restart - restarts)
-    longest = pipeline.step * high
+    step, unsure = pipeline.step * middle + restarts, RESTARTS * abs(pipeline.restart - restarts)
+    less, more = (hypot(pipeline.step * (end - middle), unsure) for end in (low, high))  # neither knows of the other
+    longest = step + more
     if pipeline.unseen:  # the device may have had work while the host waited: nothing may be won
-        longest = max(longest, pipeline.step)
+        longest = max(longest, pipeline.step + restarts + unsure)
     return Prediction(
         workers=case.workers,
-        step_ns=round(pipeline.step * middle + restarts),
-        low_ns=round(pipeline.step * low + max(0.0, restarts - unsure)),
-        high_ns=round(longest + restarts + unsure),
+        step_ns=round(step),
+        low_ns=round(max(0.0, step - less)),
+        high_ns=round(longest),
         limited_by=limit(case, pipeline.step * middle / pipeline.batches),
         basis=_basis(model),
     )
