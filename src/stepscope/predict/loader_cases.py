@@ -97,11 +97,13 @@ BESIDE = (
     0.4,
 )  # of the part of a fetch that is left out, others of its calls get shorter: its memory filled the caches
 LARGE = 512 * 1024  # bytes of a sample, half of the cache of a core: from here on that was measured
-GROWS, LONG_GROWS = (0.0, 1.0), (0.7, 1.1)
-"""By what part of a step its length grows with one batch more of samples; the second where it takes LONG on the CPU.
+GROWS, LONG_GROWS = (0.0, 0.5, 1.0), (0.7, 0.95, 1.4)
+"""By what part of a step its length grows with one batch more of samples: least, usual, most; the second where it takes
+LONG on the CPU.
 
-Training in one process with a quarter to four times of 16 samples: 0.8 to 1.3 of steps of 15 and 19 ms (convolutions, a
-transformer), 0.2 to 0.6 of 1 and 2 ms (linear layers), 0.04 of 0.2 ms. A device may have idled, or not.
+Training in one process, three series with a quarter to four times of 16 samples: of steps of 14 to 19 ms
+(convolutions, a transformer) 0.8 to 1.2 with more samples and 0.8 to 1.5 with fewer; in one series of steps of 1 and
+2 ms (linear layers) 0.2 to 0.6, of 0.2 ms 0.04. A device may have idled, or not.
 """
 LONG = 5_000_000  # ns
 THREADED = 0.25  # the part by which a fetch without workers, which may use all cores, is expected to differ at most
@@ -231,7 +233,7 @@ def sizes(pipeline: Pipeline, change: Change) -> float:
 def _grown(model: LoaderModel, size: float, growing: float) -> float:
     """A step with `size` times of its samples, in times of the recorded."""
     long = not model.pipeline.device and model.step >= LONG
-    return float(max(0.0, 1 + (size - 1) * np.interp(growing, (0, 1), LONG_GROWS if long else GROWS)))
+    return float(max(0.0, 1 + (size - 1) * np.interp(growing, (0, 0.5, 1), LONG_GROWS if long else GROWS)))
 
 
 def names(pipeline: Pipeline) -> tuple[str, ...]:
