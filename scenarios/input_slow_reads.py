@@ -17,7 +17,7 @@ class Remote(Pictures):
 
 
 def main() -> None:
-    chosen = options(__doc__)
+    chosen = options(__doc__, batch=32)
     workers = chosen.workers if chosen.workers is not None else 6 if chosen.fixed else 1
     train(DataLoader(Remote(chosen.steps * chosen.batch), batch_size=chosen.batch, num_workers=workers))
 

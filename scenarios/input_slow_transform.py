@@ -35,7 +35,7 @@ class Augmented(Pictures):
 
 
 def main() -> None:
-    chosen = options(__doc__)
+    chosen = options(__doc__, batch=32)
     pictures = Augmented(chosen.steps * chosen.batch, Compose([Smooth(4 if chosen.fixed else 40), Scale()]))
     train(DataLoader(pictures, batch_size=chosen.batch, num_workers=1 if chosen.workers is None else chosen.workers))
 

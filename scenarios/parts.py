@@ -60,12 +60,14 @@ class Network(nn.Module):
         return scores
 
 
-def options(page: str | None, *, steps: int = 150) -> argparse.Namespace:
-    """What the scenarios of the input pipeline are called with; without --workers each has its own number."""
+def options(page: str | None, *, steps: int = 150, batch: int | None = None) -> argparse.Namespace:
+    """What the scenarios of the input pipeline are called with; without --workers each has its own number. Those with a
+    `batch` take --batch, too."""
     parser = argparse.ArgumentParser(description=page)
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--workers", type=int)
-    parser.add_argument("--batch", type=int, default=32, help="samples in a batch, where it is not the scenario's own")
+    if batch is not None:
+        parser.add_argument("--batch", type=int, default=batch)
     parser.add_argument("--fixed", action="store_true")
     return parser.parse_args()
 

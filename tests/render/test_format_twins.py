@@ -1,11 +1,7 @@
 """The page makes the same text of a number, a name and a gain as render/format.py: both are run on the same cases."""
 
-import json
 import math
-import os
 import random
-import shutil
-import subprocess
 from pathlib import Path
 from typing import get_args
 
@@ -15,8 +11,8 @@ from stepscope.core.finding import Gain
 from stepscope.core.schema import Unit
 from stepscope.render.format import ABSENT, code_lines, counted, gain_text, on_axis, plain, quantity, signed
 
-APP = Path(__file__).parents[2] / "web-app"
-ESBUILD = APP / "node_modules" / ".bin" / "esbuild"
+from ..page_source import answers
+
 ODD = (
     0, 1, 5, 10, 99, 100, 999, 999.5, 999.4999, 1000, 1023, 1024, 1048575, 9.995, 99.95, 0.0005, 0.00049, 0.1, 0.125,
     0.375, 1.125, 1.135, 2.5, 102.5, 1000.5, 1001.5, 12345, 1125000, 1135000, 0.0995, 0.0994999, 0.09945, 0.00095,
@@ -54,21 +50,6 @@ def quantities() -> list[tuple[float | int | None, Unit | None]]:
     return [(value, unit) for value in (*ODD, *some, *whole, None) for unit in UNITS]
 
 
-def told(cases: dict[str, object], folder: Path) -> dict[str, list[object]]:
-    node = shutil.which("node")
-    if node is None or not ESBUILD.exists():
-        if os.environ.get("CI") == "true":
-            pytest.fail("node and web-app/node_modules are needed: python tools/build_page.py")
-        pytest.skip("no node, or web-app/node_modules is not there: python tools/build_page.py")
-    made, runner = folder / "format.cjs", folder / "run.cjs"
-    source = APP / "src" / "format" / "format.ts"
-    subprocess.run([ESBUILD, source, "--bundle", "--format=cjs", "--log-level=error", f"--outfile={made}"], check=True)
-    runner.write_text(RUNNER)
-    done = subprocess.run([node, runner, made], input=json.dumps(cases), capture_output=True, text=True, check=True)
-    answers: dict[str, list[object]] = json.loads(done.stdout)
-    return answers
-
-
 def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit | None]], tmp_path: Path) -> None:
     gains = [(0, 5, 10), (0, 0, 10), (12_000_000, 20_000_000, 41_200_000), (1_125_000, 9_000_000_000, None), (7, 7, 3)]
     marks = [
@@ -85,20 +66,20 @@ def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit 
         "gains": gains,
         "counts": (0, 1, 2, 999, 1000, 1_234_567),
     }
-    answers = told(cases, tmp_path)
+    told = answers("format/format.ts", RUNNER, cases, tmp_path)
     wrong = [
         (value, unit, here, there)
-        for (value, unit), there in zip(quantities, answers["quantities"], strict=True)
+        for (value, unit), there in zip(quantities, told["quantities"], strict=True)
         if (here := quantity(value, unit)) != there
     ]
     assert not wrong, wrong[:20]
-    assert answers["marks"] == [on_axis(*case) for case in marks]
+    assert told["marks"] == [on_axis(*case) for case in marks]
     numbers = [(value, unit) for value, unit in quantities if value is not None]
-    assert answers["differences"] == [signed(value, unit) for value, unit in numbers]
-    assert answers["names"] == [plain(name, limit) for name in NAMES for limit in (160, 40)]
-    assert answers["code"] == [code_lines(code) for code in CODE]
-    assert answers["gains"] == [
+    assert told["differences"] == [signed(value, unit) for value, unit in numbers]
+    assert told["names"] == [plain(name, limit) for name in NAMES for limit in (160, 40)]
+    assert told["code"] == [code_lines(code) for code in CODE]
+    assert told["gains"] == [
         gain_text(Gain(low_ns=low, high_ns=high, basis="", confidence="table"), step) for low, high, step in gains
     ]
-    assert answers["counts"] == [counted(number, "step") for number in (0, 1, 2, 999, 1000, 1_234_567)]
+    assert told["counts"] == [counted(number, "step") for number in (0, 1, 2, 999, 1000, 1_234_567)]
     assert quantity(math.nan, "ns") == ABSENT

@@ -2,10 +2,9 @@
 
 One row is a number of workers, with all the other changes that were asked for. `step` is the mean training step
 expected (ns), between `low` and `high`; `saved` what it is less than the recorded steps take for as many samples,
-negative if it is longer;
-`limited_by` says what a step then waits for: training (the training process and its device), workers, cores, uneven
-batches, where a late one holds up those behind it, or no workers, where a batch is made and then used. `recorded` marks
-the number of workers that the run had. `basis` says what the range rests on.
+negative if it is longer; `limited_by` says what a step then waits for: training (the training process and its device),
+workers, cores, uneven batches, where a late one holds up those behind it, or no workers, where a batch is made and then
+used. `recorded` marks the number of workers that the run had. `basis` says what the range rests on.
 """
 
 from collections.abc import Sequence

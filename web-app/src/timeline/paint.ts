@@ -300,7 +300,7 @@ export function summary(row: TrackRow, found: SpanFrame | ValueFrame, words: Tim
     const lows = found.low.filter((value): value is number => value !== null);
     if (!highs.length) return words.nothing;
     const unit = row.track.unit as Unit | null;
-    const text = (value: number) => (unit === "ratio" || unit === "bytes" || unit === "ns" || unit === "watts" || unit === "count" ? quantity(value, unit) : `${quantity(value, null, true)}${unit ? ` ${unit}` : ""}`);
+    const text = (value: number) => (["ratio", "bytes", "ns", "watts", "count"].includes(unit ?? "") ? quantity(value, unit) : `${quantity(value, null, true)}${unit ? ` ${unit}` : ""}`);
     const [low, high] = [text(lows.reduce((one, other) => Math.min(one, other))), text(highs.reduce((one, other) => Math.max(one, other)))];
     return low === high ? low : `${low} – ${high}`;
   }

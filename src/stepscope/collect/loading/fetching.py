@@ -71,19 +71,19 @@ def count_fetches(fetcher: Any, lane: Lane) -> None:
     """Have a fetcher of torch counted in `lane`, and timed where a batch is due."""
     kind = type(fetcher)
     fetcher._stepscope_lane, fetcher._stepscope_calls = lane, Calls(lane)
-    fetcher.fetch = counted(fetcher, kind.fetch, fetch_hook(kind.fetch), lane, True)
+    fetcher.fetch = counted(fetcher, kind.fetch, fetch_hook(kind.fetch), lane, takes_index=True)
 
 
 @unseen
 def counted(
-    owner: Any, plain: Callable[..., Any], hook: Callable[..., Any], lane: Lane, takes_index: bool
+    owner: Any, plain: Callable[..., Any], hook: Callable[..., Any], lane: Lane, *, takes_index: bool
 ) -> Callable[..., Any]:
     """A function to be an attribute of `owner`, in the place of its method `plain`: it calls that, and `hook` where the
     lane has to look at a batch. It takes the batch's indices, or nothing.
 
     Between two long samples nothing of ours is in the caches, and each line that is run then costs a microsecond: so
-    batches that are not recorded only pass through here, with a fixed number of arguments, which Python passes on in
-    half the time. Nothing keeps the owner alive by it.
+    batches that are not recorded only pass through here, with a fixed number of arguments: with any number of them it
+    took 1.6 instead of 1.1 µs. Nothing keeps the owner alive by it.
     """
     this, left, ahead = weakref.ref(owner), 1, 1
     if lane is not None:
@@ -118,7 +118,7 @@ def counted(
     return count_fetch if takes_index else count
 
 
-FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE, True).__code__
+FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE, takes_index=True).__code__
 """The code that every fetch goes through: what it calls makes a batch."""
 
 

@@ -177,7 +177,7 @@ def _watch(iterator: Any, lane: Receiver) -> None:
     queue._stepscope_lane, lane.pins = lane, iterator._pin_memory
     if lane.pins:
         queue._recv_bytes = lane.receiving(queue._recv_bytes)
-    iterator._next_data = counted(iterator, kind._next_data, _next_data_hook(kind._next_data), lane, False)
+    iterator._next_data = counted(iterator, kind._next_data, _next_data_hook(kind._next_data), lane, takes_index=False)
 
 
 def _reset_hook(original: Method) -> Method:
