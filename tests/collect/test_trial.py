@@ -70,6 +70,23 @@ def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
         run_until(["true"], str(tmp_path / "file" / "run"), {}, lambda: False)
 
 
+def test_ctrl_c_while_the_job_is_being_started_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, begun = tmp_path / "run", []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *args: object, **options: object) -> None:
+            super().__init__(*args, **options)  # type: ignore[call-overload]
+            assert list(left_of(folder)) == [self.pid]
+            begun.append(self)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_until(["sleep", "600"], str(folder), {}, lambda: False)
+    assert list(left_of(folder)) == []
+    assert begun[0].wait() == -signal.SIGTERM
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_tuning_that_is_stopped_ends_its_job(tmp_path: Path, number: int, code: int) -> None:

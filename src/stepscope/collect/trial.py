@@ -57,19 +57,20 @@ def run_until(
     if not begin_run(command, run_dir, options, cores, missing, cwd):
         raise OSError(missing[0]["why"])
     started = time.monotonic_ns()
+    process, cut = None, False
     with open(os.path.join(run_dir, OUTPUT), "wb") as output:
         try:
             process = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=cwd,
                 env=job_environment(run_dir, options, missing), start_new_session=True,
             )  # fmt: skip
-        except OSError as error:
-            return Ending(False, None, 0.0, f"{command[0]}: {error.strerror}")
-        cut = False
-        try:
             while process.poll() is None and not cut:
                 time.sleep(_POLL_S)
                 cut = process.returncode is None and enough()
+        except OSError as error:
+            if process is not None:
+                raise
+            return Ending(False, None, 0.0, f"{command[0]}: {error.strerror}")
         finally:
             _end(process, run_dir)
     code = process.returncode
@@ -78,9 +79,12 @@ def run_until(
     return Ending(cut, None if cut else code, wall_ns / 1e9)
 
 
-def _end(process: subprocess.Popen[bytes], run_dir: str) -> None:
-    """End the job and all that it has started, first by SIGTERM, and wait until they are gone."""
-    if process.poll() is None:
+def _end(process: subprocess.Popen[bytes] | None, run_dir: str) -> None:
+    """End the job and all that it has started, first by SIGTERM, and wait until they are gone.
+
+    Where Ctrl-C has come while the job was being started there is no `process` of it, and yet it may run.
+    """
+    if process is not None and process.poll() is None:
         process.terminate()
         try:
             process.wait(_GRACE_S)
