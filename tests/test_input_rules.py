@@ -114,6 +114,15 @@ def test_copies_by_the_collate_function_of_torch_are_of_large_batches() -> None:
     assert rules_of(copying("torch.utils.data._utils.collate.default_collate")) == ["heavy-serialization"]
 
 
+@pytest.mark.parametrize(("size", "rules"), [(100_000_000, ["heavy-serialization"]), (1_000_000, ["input-bound"])])
+def test_large_batches_are_slow_to_touch_where_training_is_the_limit(size: int, rules: list[str]) -> None:
+    """Of 40 ms of training the first touch of 100 MB takes 20; it waits for 3 ms besides."""
+    copies = ("collate", "torch.utils.data._utils.collate.default_collate", 36, 36)
+    synth = Synth().loading(length=43, own=40, workers=1, cores=2, parts=(copies,), used=1.8)
+    run = synth.add("batch_tensors", pid="1", loader=0, worker=0, type="torch.float64", bytes=size).run()
+    assert rules_of(run) == rules
+
+
 def test_who_does_not_wait_has_no_problem_and_needs_no_record() -> None:
     synth = Synth().add("loaders", loader=0, train=True, num_workers=2)
     for step in range(40):

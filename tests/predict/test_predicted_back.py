@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stepscope.predict.headroom import Headroom, Waking
+from stepscope.predict.loader_cases import case_of, draw_replica
 from stepscope.predict.loader_model import Change, fit, predict
 from stepscope.predict.loader_simulation import Case, simulate
 from stepscope.predict.pipeline import Pipeline
@@ -63,6 +65,15 @@ def test_the_range_holds_the_truth(own: int, facts: dict[str, float]) -> None:
         truth = float(simulate([case]).intervals([case])[0])
         assert found.low_ns * 0.97 <= truth <= found.high_ns * 1.03, (found, truth)
         assert found.step_ns == pytest.approx(truth, rel=0.15)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_waiting_for_a_core_takes_no_cpu_time(workers: int) -> None:
+    """A step of 15 ms of CPU time takes longer beside workers that want all cores, and no more of it."""
+    known = recorded(program(workers, 0, cpu=60, other=0, step=15, cores=2, contention=0.0, crowding=1.0, waking=0.0))
+    assert (known.own > 17 * MS) == (workers == 4)
+    fitted = fit(known, headroom=Headroom(own=15 * MS, waking=Waking(value=0.0, low=0.0, high=0.0), device=False))
+    assert case_of(fitted, Change(), draw_replica(fitted, 0)).step_cpu == pytest.approx(15 * MS, rel=0.05)
 
 
 def test_a_step_is_no_shorter_than_it_was_without_its_waits_for_a_core() -> None:

@@ -6,7 +6,7 @@ the collating that is recorded in every batch, are the whole of a fetch: what to
 samples.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from stepscope.analyses.loader_transforms import loader_transforms
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
-__all__ = ["Call", "calls"]
+__all__ = ["Call", "both", "calls"]
 
 NUMBER = 4  # bytes: what numbers are computed in, mostly
 _COLLATE, _TRANSFORM = "collate", "transform"
@@ -65,6 +65,20 @@ def calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, ..
         )
         for row, on_core, off_core in zip(running.iter_rows(named=True), working, idle, strict=True)
     )  # fmt: skip
+
+
+def both(run: tuple[Call, ...], trial: tuple[Call, ...]) -> tuple[Call, ...]:
+    """Calls of a run and of a trial of it, with the mean of their parts: in the run batches are made beside training as
+    it is, of which few may be recorded, and in the trial all are. Those of the run where the trial lacks one of them.
+    """
+    known = {(call.stage, call.name): call for call in run}
+    if not known or not known.keys() <= {(call.stage, call.name) for call in trial}:
+        return run or trial
+    absent = Call(stage="", name="", cpu=0.0, other=0.0)
+    pairs = [(call, known.get((call.stage, call.name), absent)) for call in trial]
+    return tuple(
+        replace(call, cpu=(call.cpu + other.cpu) / 2, other=(call.other + other.other) / 2) for call, other in pairs
+    )
 
 
 def _samples(run: Run, rank: int) -> dict[str, float]:

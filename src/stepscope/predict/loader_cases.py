@@ -202,14 +202,13 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
     own = (model.step * awake - (untouched if pipeline.workers else 0.0)) * scale["step"]
     own *= _grown(model, size, draw.growing)
     step = own + (taking if workers else 0.0)
-    own_cpu = pipeline.own if pipeline.own_cpu is None else pipeline.own_cpu
     return Case(
         workers=workers,
         prefetch=pipeline.prefetch if change.prefetch is None else change.prefetch,
         fetch=np.stack([cpu, other], axis=1),
         feed=feed * scale["serialize"],
         step=step,
-        step_cpu=min(own_cpu * own / max(pipeline.own, 1.0) + (step - own), step * pipeline.cores),
+        step_cpu=_computing(model, own) + (step - own),
         cores=pipeline.cores,
         foreign=pipeline.foreign or 0.0,
         contention=draw.contention,
@@ -219,6 +218,19 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
         kept=KEPT_BUSY,
         hold=model.hold,
     )
+
+
+def _computing(model: LoaderModel, own: float) -> float:
+    """CPU time of what takes the training process `own` where it has all cores it wants.
+
+    It is the recorded one, without what waiting adds: sharing a core makes a step longer, and takes no CPU time. A
+    process that was not seen to keep more than one core busy keeps no more.
+    """
+    pipeline = model.pipeline
+    recorded = pipeline.own if pipeline.own_cpu is None else pipeline.own_cpu
+    fresh = recorded / (1 + model.waking.value * model.waited)
+    threads = max(1.0, recorded / max(pipeline.own, 1.0))
+    return min(fresh * own / max(model.step, 1.0), own * min(threads, pipeline.cores))
 
 
 def sizes(pipeline: Pipeline, change: Change) -> float:

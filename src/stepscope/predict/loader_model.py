@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.core.errors import MissingData
+from stepscope.predict.fetch_parts import both
 from stepscope.predict.headroom import WAKING, Headroom
 from stepscope.predict.loader_cases import (
     REPLICAS,
@@ -133,9 +134,8 @@ def unfitted(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Hea
 
 
 def _with_trial(pipeline: Pipeline, headroom: Headroom) -> Pipeline:
-    """What the trial knows better: the calls of all batches, and what a device did during the waits."""
-    if {(call.stage, call.name) for call in pipeline.calls} <= {(call.stage, call.name) for call in headroom.calls}:
-        pipeline = replace(pipeline, calls=headroom.calls)  # of all batches; a run has samples of a few
+    """What the trial knows besides: the calls of all batches, and what a device did during the waits."""
+    pipeline = replace(pipeline, calls=both(pipeline.calls, headroom.calls))
     return replace(pipeline, own=headroom.own, unseen=False) if headroom.device else pipeline
 
 
