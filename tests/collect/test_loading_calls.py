@@ -102,7 +102,7 @@ def test_the_first_samples_of_a_transform_are_measured(lane: Lane) -> None:
     rows = [json.loads(line) for line in Path(lane.spans.path + ".jsonl").read_text().splitlines()]
     names = {row["id"]: row["name"].rpartition(".")[2] for row in rows if row["kind"] == "name"}
     told = [(names[name], *size) for row in rows if row["kind"] == "sizes" for name, *size in row["sizes"]]
-    assert told == [("Half", 40, 20)] * 8
+    assert told == [("Half", 40, 20, 320)] * 8
 
 
 def test_all_is_put_back(lane: Lane) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from stepscope.collect.loading.subjects import elements, file_number, tensors
+from stepscope.collect.loading.subjects import extent, file_number, tensors
 
 
 class Hostile:
@@ -25,20 +25,21 @@ class Hostile:
 @pytest.mark.parametrize(
     ("thing", "expected"),
     [
-        (torch.zeros(3, 4, 5), 60),
-        (np.zeros((4, 5)), 20),
-        (Image.new("RGB", (7, 5)), 105),
-        (Image.new("L", (7, 5)), 35),
-        ((torch.zeros(2, 3), 1), 6),
-        ([], -1),
-        ("text", -1),
-        (Hostile(), -1),
-        (io.BytesIO(b"12"), -1),
+        (torch.zeros(3, 4, 5), (60, 240)),
+        (torch.zeros(3, 4, 5, dtype=torch.uint8), (60, 60)),
+        (np.zeros((4, 5)), (20, 160)),
+        (Image.new("RGB", (7, 5)), (105, 105)),
+        (Image.new("L", (7, 5)), (35, 35)),
+        ((torch.zeros(2, 3), 1), (6, 24)),
+        ([], (-1, -1)),
+        ("text", (-1, -1)),
+        (Hostile(), (-1, -1)),
+        (io.BytesIO(b"12"), (-1, -1)),
     ],
 )
-def test_numbers_of_a_sample(thing: object, expected: int) -> None:
-    assert elements((thing,)) == expected
-    assert elements((object(), thing)) == expected, "the transform comes before the sample"
+def test_numbers_and_bytes_of_a_sample(thing: object, expected: tuple[int, int]) -> None:
+    assert extent((thing,)) == expected
+    assert extent((object(), thing)) == expected, "the transform comes before the sample"
 
 
 def test_a_file_has_one_number_however_it_is_named(tmp_path: Path) -> None:

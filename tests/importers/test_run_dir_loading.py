@@ -134,7 +134,7 @@ def test_what_is_noted_of_reads_fetches_transforms_and_batches(tmp_path: Path) -
     iterator = {"kind": "iterator", "iterator": 1, "loader": 3, "seed": 77, "workers": 1, "pids": [61]}
     write_spans(run, "main-50-9", [{"kind": "main", "pid": 50, "host": "n0"}, iterator])
     noted: list[dict[str, Any]] = [
-        {"kind": "sizes", "sizes": [[1, 48, 3], [9, 1, 1], [1, -1, 3], [1, 2], "no"]},
+        {"kind": "sizes", "sizes": [[1, 48, 3], [9, 1, 1], [1, -1, 3], [1, 2], "no", [1, 48, 3, 192], [1, 4, 4, -1]]},
         {"kind": "sizes", "sizes": 5},
         {"kind": "batch", "tensors": [["torch.uint8", 12], ["torch.int64", None], 3]},
     ]
@@ -149,7 +149,10 @@ def test_what_is_noted_of_reads_fetches_transforms_and_batches(tmp_path: Path) -
         ("collate", None, 33, None, None), ("fetch", None, None, 8, None), ("read", None, None, None, 4_000_000_000),
         ("sample", 5, None, None, None),
     ]  # fmt: skip
-    sizes = found.optional("transform_sizes").select("rank", "pid", "loader", "name", "line", "before", "after")
-    assert sizes.rows() == [(1, "61", 3, "__main__.Rows", 7, 48, 3)]
+    sizes = found.optional("transform_sizes").select(
+        "rank", "pid", "loader", "name", "line", "before", "after", "bytes"
+    )
+    known = (1, "61", 3, "__main__.Rows", 7)
+    assert sizes.rows() == [(*known, 48, 3, None), (*known, 48, 3, 192), (*known, 4, 4, None)]
     tensors = found.optional("batch_tensors").select("rank", "pid", "loader", "worker", "type", "bytes")
     assert tensors.rows() == [(1, "61", 3, 0, "torch.uint8", 12)]

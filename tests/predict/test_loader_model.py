@@ -8,6 +8,7 @@ import pytest
 
 from stepscope.core.errors import MissingData
 from stepscope.predict.headroom import Headroom, Waking
+from stepscope.predict.loader_cases import case_of, draw_replica
 from stepscope.predict.loader_model import (
     Change,
     Contention,
@@ -245,6 +246,21 @@ def test_a_trial_tells_what_the_device_did_during_the_waits() -> None:
     (found,) = predict(fitted, [Change(workers=8)])
     assert found.step_ns / MS == pytest.approx(18, rel=0.02)
     assert not fitted.pipeline.unseen
+
+
+def test_work_that_moves_into_training() -> None:
+    """Half of a fetch of 40 ms becomes 3 ms of a step that takes 10; on a device it needs no core."""
+    moved = Change(faster=(("Blur", inf),), moved=3 * MS)
+    few, many = predict(model(workers=1, step=40), [moved, replace(moved, workers=8)])
+    assert few.step_ns / MS == pytest.approx(20, rel=0.02), "workers are the limit"
+    assert many.step_ns / MS == pytest.approx(13, rel=0.02)
+    one_core = pipeline(recorded(workers=1, step=50, cores=1), 0)
+    computed, offloaded = (
+        case_of(fitted, moved, draw_replica(fitted, 0))
+        for fitted in (fit(replace(one_core, device=device), NONE, trial()) for device in (False, True))
+    )
+    assert computed.step == offloaded.step
+    assert computed.step_cpu - offloaded.step_cpu == pytest.approx(3 * MS)
 
 
 def test_batches_of_another_size() -> None:

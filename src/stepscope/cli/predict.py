@@ -23,6 +23,7 @@ __all__ = ["COMMAND"]
 
 _MODELS = ("loader",)
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown"}
+_MS = 1_000_000  # ns
 _MOST = 64  # workers: no table is read further
 _EXAMPLES = """\b
 Examples:
@@ -30,6 +31,7 @@ Examples:
   stepscope predict loader RUN --workers 1,2,4,8
   stepscope predict loader RUN --faster RandomMask=10 --workers 2
   stepscope predict loader RUN --without decode --without read
+  stepscope predict loader RUN --without Normalize --in-training 1.5
   stepscope predict loader RUN --persistent --prefetch 4
   stepscope predict loader RUN --batch-size 64 --workers 4
   stepscope predict loader RUN --calibrate --format json
@@ -48,6 +50,10 @@ Examples:
     help="This class, function or stage takes a K-th of its own time; may be repeated.",
 )  # fmt: skip
 @click.option("--without", metavar="NAME", multiple=True, help="It takes no time at all, as with a cache.")
+@click.option(
+    "--in-training", "moved", metavar="MS", type=click.FloatRange(min=0), default=0.0,
+    help="Work on each batch, in milliseconds, that training does instead of the workers.",
+)  # fmt: skip
 @click.option("--prefetch", metavar="N", type=click.IntRange(min=1), help="Another prefetch_factor.")
 @click.option(
     "--batch-size", metavar="N", type=click.IntRange(min=1), help="Another batch_size: steps are then of N samples."
@@ -66,6 +72,7 @@ def COMMAND(
     numbers: str,
     faster: tuple[str, ...],
     without: tuple[str, ...],
+    moved: float,
     prefetch: int | None,
     batch_size: int | None,
     persistent: bool,
@@ -92,7 +99,7 @@ def COMMAND(
     from stepscope.predict.loader_model import Change
     from stepscope.predict.loader_table import loader_table
 
-    change = Change(faster=factors, prefetch=prefetch, persistent=persistent, batch_size=batch_size)
+    change = Change(faster=factors, prefetch=prefetch, persistent=persistent, batch_size=batch_size, moved=moved * _MS)
     run = _opened(path)
     frame = loader_table(run, workers, change, _trial(path, calibrate), rank)
     _write(frame, form, output)

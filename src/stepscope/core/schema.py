@@ -237,6 +237,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("line", pl.Int64, None, "its line"),
         Column("before", pl.Int64, "count", "numbers in the sample that it was given"),
         Column("after", pl.Int64, "count", "numbers in what it returned"),
+        Column("bytes", pl.Int64, "bytes", "of the larger of the two; null: not recorded"),
     ),
     "batch_tensors": _ids(
         Column("loader", pl.Int64, None, "number of the DataLoader as in `loaders`; null: it is not in there"),

@@ -19,7 +19,7 @@ from stepscope.core.run import Run
 
 __all__ = ["Call", "both", "calls"]
 
-NUMBER = 4  # bytes: what numbers are computed in, mostly
+NUMBER = 4  # bytes of one, where those of a sample were not recorded
 _COLLATE, _TRANSFORM = "collate", "transform"
 _OF_TORCH = "torch.utils.data._utils.collate."
 
@@ -82,10 +82,11 @@ def both(run: tuple[Call, ...], trial: tuple[Call, ...]) -> tuple[Call, ...]:
 
 
 def _samples(run: Run, rank: int) -> dict[str, float]:
-    """Mean bytes of a sample before or after each transform, whichever are more."""
+    """Mean bytes of a sample before or after each transform, whichever are more; guessed for older recordings."""
     sizes = run.optional("transform_sizes").filter(of_training(run, rank))
-    means = sizes.group_by("name").agg(most=pl.max_horizontal("before", "after").mean())
-    return {str(name): NUMBER * most for name, most in means.drop_nulls().iter_rows()}
+    guessed = NUMBER * pl.max_horizontal("before", "after")
+    means = sizes.group_by("name").agg(pl.coalesce("bytes", guessed).mean())
+    return {str(name): size for name, size in means.drop_nulls().iter_rows()}
 
 
 def _parts(running: pl.DataFrame, part: pl.Expr, scale: float) -> list[float]:

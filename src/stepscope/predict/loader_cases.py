@@ -40,7 +40,8 @@ class Change:
     of it, serialize, step: what the training process does) or a class, function or label, in full or its last part,
     whose own time is divided by the factor; infinity leaves it out. `batch` divides the bytes of a batch: what torch's
     own collating, serialising and the first touch by training take. `persistent` keeps workers from epoch to epoch.
-    `batch_size` is the number of samples in a batch: steps are then of so many.
+    `batch_size` is the number of samples in a batch: steps are then of so many. `moved` is the time (ns) of work on a
+    batch that training does besides, such as what no worker does any more.
     """
 
     workers: int | None = None
@@ -48,6 +49,7 @@ class Change:
     batch_size: int | None = None
     faster: tuple[tuple[str, float], ...] = ()
     persistent: bool = False
+    moved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,14 +203,14 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
     untouched = (1 - scale["touch"]) * min(draw.touching * FRESH * pipeline.size, MOST_TOUCHING * model.step)
     own = (model.step * awake - (untouched if pipeline.workers else 0.0)) * scale["step"]
     own *= _grown(model, size, draw.growing)
-    step = own + (taking if workers else 0.0)
+    added = change.moved + (taking if workers else 0.0)
     return Case(
         workers=workers,
         prefetch=pipeline.prefetch if change.prefetch is None else change.prefetch,
         fetch=np.stack([cpu, other], axis=1),
         feed=feed * scale["serialize"],
-        step=step,
-        step_cpu=_computing(model, own) + (step - own),
+        step=own + added,
+        step_cpu=_computing(model, own) + added - (change.moved if pipeline.device else 0.0),
         cores=pipeline.cores,
         foreign=pipeline.foreign or 0.0,
         contention=draw.contention,

@@ -24,7 +24,7 @@ from ..unseen import unseen
 from .function_code import copy_of, handed_to, makes_no_call
 from .held import MOST, Walk, python_method
 from .spans import DECODE, LABEL, READ, TRANSFORM
-from .subjects import elements, file_number
+from .subjects import extent, file_number
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -226,7 +226,8 @@ class Calls:
             if sized:
                 sized = lane.wants_size(known)
                 if sized:
-                    lane.sizes.append((known, elements(args), elements((result,))))
+                    before, after = extent(args), extent((result,))
+                    lane.sizes.append((known, before[0], after[0], max(before[1], after[1])))
             return result
 
         if isinstance(original, types.FunctionType):

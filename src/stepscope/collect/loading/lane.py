@@ -81,7 +81,7 @@ class Lane:
         self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
         self.names: dict[int, int] = {}
         self.measured_sizes: dict[int, int] = {}  # calls by the number of their name
-        self.sizes: list[tuple[int, int, int]] = []
+        self.sizes: list[tuple[int, int, int, int]] = []
         self.passing: Callable[[], int] = int
         self.pending: list[tuple[int, int, int, int, int, int, int]] = []
 

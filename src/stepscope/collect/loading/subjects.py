@@ -9,22 +9,25 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["elements", "file_number", "tensors"]
+__all__ = ["extent", "file_number", "tensors"]
 
 _MOST = 64  # tensors of a batch
 _DEEP = 4  # lists in lists
 
 
-def elements(things: tuple[Any, ...]) -> int:
-    """The numbers in the first of some arrays, tensors or pictures; -1 where none has a size. Never raises."""
+def extent(things: tuple[Any, ...]) -> tuple[int, int]:
+    """The numbers in the first of some arrays, tensors or pictures, and its bytes; -1 where none has a size. Never
+    raises."""
     try:
         for thing in things[:2]:  # the transform itself, then the sample
-            found = _elements(thing[0] if isinstance(thing, (list, tuple)) and thing else thing)
+            sample = thing[0] if isinstance(thing, (list, tuple)) and thing else thing
+            found = _elements(sample)
             if found > 0:
-                return found
+                size = getattr(sample, "nbytes", None)
+                return found, size if isinstance(size, int) else found  # Pillow has a byte for each number, mostly
     except Exception:
-        return -1
-    return -1
+        return -1, -1
+    return -1, -1
 
 
 def file_number(things: tuple[Any, ...]) -> int:

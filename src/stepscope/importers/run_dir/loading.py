@@ -136,12 +136,13 @@ def _sizes(rows: list[Row], names: Mapping[int, Row]) -> Iterator[dict[str, obje
     for row in rows:
         sizes = row.get("sizes") if row.get("kind") == "sizes" else None
         for size in sizes if isinstance(sizes, list) else ():
-            name, before, after = (number(part) for part in size) if _is_triple(size) else (None, None, None)
+            name, before, after, size_bytes = _of_four(size)
             about = names.get(name or 0)
             if about is not None and before is not None and after is not None and before > 0 and after > 0:
                 yield {
                     "name": word(about.get("name")), "file": word(about.get("file")), "line": number(about.get("line")),
                     "before": before, "after": after,
+                    "bytes": size_bytes if size_bytes is not None and size_bytes > 0 else None,
                 }  # fmt: skip
 
 
@@ -155,5 +156,7 @@ def _tensors(rows: list[Row]) -> Iterator[dict[str, object]]:
                 yield {"type": word(kind), "bytes": size}
 
 
-def _is_triple(size: object) -> bool:
-    return isinstance(size, list) and len(size) == 3
+def _of_four(size: object) -> list[int | None]:
+    """Four numbers; of an older recording the fourth is not known."""
+    known = [number(part) for part in size] if isinstance(size, list) and len(size) in (3, 4) else []
+    return known + [None] * (4 - len(known))
