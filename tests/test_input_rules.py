@@ -114,15 +114,6 @@ def test_copies_by_the_collate_function_of_torch_are_of_large_batches() -> None:
     assert rules_of(copying("torch.utils.data._utils.collate.default_collate")) == ["heavy-serialization"]
 
 
-@pytest.mark.parametrize(("size", "rules"), [(100_000_000, ["heavy-serialization"]), (1_000_000, ["input-bound"])])
-def test_large_batches_are_slow_to_touch_where_training_is_the_limit(size: int, rules: list[str]) -> None:
-    """Of 40 ms of training the first touch of 100 MB takes 20; it waits for 3 ms besides."""
-    copies = ("collate", "torch.utils.data._utils.collate.default_collate", 36, 36)
-    synth = Synth().loading(length=43, own=40, workers=1, cores=2, parts=(copies,), used=1.8)
-    run = synth.add("batch_tensors", pid="1", loader=0, worker=0, type="torch.float64", bytes=size).run()
-    assert rules_of(run) == rules
-
-
 def test_who_does_not_wait_has_no_problem_and_needs_no_record() -> None:
     synth = Synth().add("loaders", loader=0, train=True, num_workers=2)
     for step in range(40):
@@ -257,18 +248,6 @@ def test_ranks_of_one_host_share_its_memory(hosts: str, free: int, found: bool) 
                 pid = f"{rank}-{worker}"
                 synth.add("batch_tensors", rank=rank, pid=pid, loader=0, worker=worker, type=kind, bytes=size)
     assert bool(list(RULES.get("small-shared-memory").check(synth.run()))) is found
-
-
-def test_large_batches_say_what_they_consist_of() -> None:
-    run = build(RULES.get("heavy-serialization").example, fixed=False)
-    synth = Synth()
-    for worker in range(2):
-        for kind, size in (("torch.float64", 4000), ("torch.int64", 80)):
-            synth.add("batch_tensors", pid=str(worker), loader=0, worker=worker, type=kind, bytes=size)
-    known = Run({**run.tables, "batch_tensors": synth.run().optional("batch_tensors")}, run.path)
-    found = values(one("heavy-serialization", known))
-    assert found["bytes of torch.float64 in a batch"] == 4000
-    assert found["bytes of torch.int64 in a batch"] == 80
 
 
 def test_another_setting_is_to_be_tried() -> None:

@@ -1,0 +1,29 @@
+"""Large batches: what the rule about them says, and when."""
+
+import pytest
+
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth, build
+from stepscope.diagnose import RULES, diagnose
+
+
+@pytest.mark.parametrize(("size", "rules"), [(100_000_000, ["heavy-serialization"]), (1_000_000, ["input-bound"])])
+def test_large_batches_are_slow_to_touch_where_training_is_the_limit(size: int, rules: list[str]) -> None:
+    """Of 40 ms of training the first touch of 100 MB takes 20; it waits for 3 ms besides."""
+    copies = ("collate", "torch.utils.data._utils.collate.default_collate", 36, 36)
+    synth = Synth().loading(length=43, own=40, workers=1, cores=2, parts=(copies,), used=1.8)
+    run = synth.add("batch_tensors", pid="1", loader=0, worker=0, type="torch.float64", bytes=size).run()
+    assert [block.rule for block in diagnose(run).findings] == rules
+
+
+def test_large_batches_say_what_they_consist_of() -> None:
+    run = build(RULES.get("heavy-serialization").example, fixed=False)
+    synth = Synth()
+    for worker in range(2):
+        for kind, size in (("torch.float64", 4000), ("torch.int64", 80)):
+            synth.add("batch_tensors", pid=str(worker), loader=0, worker=worker, type=kind, bytes=size)
+    known = Run({**run.tables, "batch_tensors": synth.run().optional("batch_tensors")}, run.path)
+    (finding,) = RULES.get("heavy-serialization").check(known)
+    found = {row.label: row.value for row in finding.evidence}
+    assert found["bytes of torch.float64 in a batch"] == 4000
+    assert found["bytes of torch.int64 in a batch"] == 80
