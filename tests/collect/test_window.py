@@ -10,8 +10,6 @@ import pytest
 
 from .forked_jobs import Jobs, forked_jobs
 
-pytestmark = pytest.mark.alone
-
 pytest.importorskip("torch")
 
 RunJob = Callable[[str], dict[str, Any]]
