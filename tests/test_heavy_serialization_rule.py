@@ -16,6 +16,12 @@ def test_large_batches_are_slow_to_touch_where_training_is_the_limit(size: int, 
     assert [block.rule for block in diagnose(run).findings] == rules
 
 
+def test_copies_that_more_workers_hide_are_none_of_its_business() -> None:
+    copies = ("collate", "torch.utils.data._utils.collate.default_collate", 36, 36)
+    run = Synth().loading(length=40, own=10, workers=1, cores=8, parts=(copies,), used=1.2).run()
+    assert [block.rule for block in diagnose(run).findings] == ["few-workers"]
+
+
 def test_large_batches_say_what_they_consist_of() -> None:
     run = build(RULES.get("heavy-serialization").example, fixed=False)
     synth = Synth()

@@ -75,6 +75,11 @@ def test_changes(tmp_path: Path) -> None:
     assert row["step"] == pytest.approx(12.5 * MS, rel=0.05)
     (row,) = json.loads(said("--workers", "2", "--without", "fetch", "--format", "json"))["rows"]
     assert row["limited_by"] == "training"
+    training = row["step"]
+    (row,) = json.loads(said("--workers", "2", "--without", "fetch", "--in-training", "1.5", "--format", "json"))[
+        "rows"
+    ]
+    assert row["step"] - training == pytest.approx(1.5 * MS, rel=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +113,8 @@ def test_rows_for_workers(run: Path) -> None:
         (["--workers", "65"], "write --workers 4, --workers 1,2,4 or --workers 0:16"),
         (["--faster", "Blur"], "'Blur' is not NAME=NUMBER"),
         (["--faster", "Blur=0"], "write --faster RandomMask=10"),
+        (["--in-training", "inf"], "inf is no time"),
+        (["--in-training", "nan"], "nan is no time"),
     ],
 )
 def test_a_mistake_is_told(words: list[str], message: str) -> None:

@@ -30,6 +30,8 @@ class Hostile:
         (np.zeros((4, 5)), (20, 160)),
         (Image.new("RGB", (7, 5)), (105, 105)),
         (Image.new("L", (7, 5)), (35, 35)),
+        (Image.new("F", (7, 5)), (35, -1)),
+        (torch.eye(3).to_sparse(), (9, -1)),
         ((torch.zeros(2, 3), 1), (6, 24)),
         ([], (-1, -1)),
         ("text", (-1, -1)),

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from stepscope.core.errors import MissingData
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.predict.fetch_parts import Call, both
 from stepscope.predict.headroom import Headroom, Waking
 from stepscope.predict.loader_cases import case_of, draw_replica
 from stepscope.predict.loader_model import (
@@ -212,8 +215,31 @@ def test_a_run_and_its_trial_both_know_the_calls() -> None:
     more = tuple(replace(call, cpu=0.9 if call.stage == "transform" else 0.05) for call in known.calls)
     fitted = fit(known, NONE, replace(trial(), calls=more))
     assert one(fitted, faster=(("Blur", 2.0),)).step_ns / MS == pytest.approx(40 * 0.65, rel=0.02)
-    assert fit(known, NONE, replace(trial(), calls=more[1:])).pipeline.calls == known.calls, "it lacks one"
     assert fit(replace(known, calls=()), NONE, replace(trial(), calls=more)).pipeline.calls == more, "none was recorded"
+
+
+def test_calls_that_only_one_of_a_run_and_its_trial_has() -> None:
+    read, blur, rare = (Call(stage=name, name=name, cpu=0.5, other=0.5) for name in ("read", "blur", "rare"))
+    trial_read, trial_rare = replace(read, cpu=0.8, other=0.0), replace(rare, cpu=0.2, other=1.0)
+    found = {call.name: (call.cpu, call.other) for call in both((read, blur), (trial_read, trial_rare))}
+    assert found == {
+        "read": (pytest.approx(0.65), 0.5),  # a file that is in memory takes no other time
+        "blur": (0.25, 0.5),
+        "rare": (pytest.approx(0.1), 0.0),
+    }
+
+
+def test_large_samples_are_so_by_their_bytes() -> None:
+    """200,000 numbers of a byte each are no half MiB; where none were recorded they have four each."""
+
+    def sizes(size: int | None) -> dict[str, float]:
+        run, synth = recorded(), Synth()
+        synth.add("transform_sizes", pid="100", loader=0, name="data.Blur", before=200_000, after=50_000, bytes=size)
+        known = Run({**run.tables, "transform_sizes": synth.run().optional("transform_sizes")}, run.path)
+        return {call.name: call.sample for call in pipeline(known, 0).calls if call.sample}
+
+    assert sizes(200_000) == {"data.Blur": 200_000}
+    assert sizes(None) == {"data.Blur": 800_000}
 
 
 def test_calls_beside_one_with_large_samples_get_shorter_without_it() -> None:

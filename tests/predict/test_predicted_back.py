@@ -15,14 +15,14 @@ MS = 1_000_000
 
 
 def program(
-    workers: int, seed: int, *, cpu: float, other: float, step: float, cores: float, contention: float,
-    crowding: float, waking: float, hold: float = 0.0,
+    workers: int, seed: int, *, threads: float = 1, cpu: float, other: float, step: float, cores: float,
+    contention: float, crowding: float, waking: float, hold: float = 0.0,
 ) -> Case:  # fmt: skip
-    """Uneven batches of `cpu` and `other` ms; a step of `step` ms on one core."""
+    """Uneven batches of `cpu` and `other` ms; a step of `step` ms in some threads that have a core each."""
     sizes = np.random.default_rng(seed).lognormal(-0.02, 0.2, 400)
     return Case(
         workers=workers, prefetch=2, fetch=np.stack([cpu * MS * sizes, other * MS * sizes], axis=1), feed=1.0 * MS,
-        step=step * MS, step_cpu=step * MS, cores=cores, contention=contention, crowding=crowding,
+        step=step * MS, step_cpu=threads * step * MS, cores=cores, contention=contention, crowding=crowding,
         waking=waking, hold=hold * MS,
     )  # fmt: skip
 
@@ -41,7 +41,7 @@ def recorded(case: Case) -> Pipeline:
         fetch=np.stack([cpu, wall], axis=1), waited=float(wall.mean() - alone.mean()), collate=0.0,
         feed=case.feed * dearer, handing=0.0, held=float(course.held[0]), own=float(course.step[0]),
         own_cpu=case.step_cpu * dearer, stood=None, cores=case.cores, job=min(case.cores, used * dearer), foreign=0.0,
-        unseen=False, calls=(),
+        unseen=False, calls=(), threads=round(case.step_cpu / case.step),
     )  # fmt: skip
 
 
@@ -67,13 +67,18 @@ def test_the_range_holds_the_truth(own: int, facts: dict[str, float]) -> None:
         assert found.step_ns == pytest.approx(truth, rel=0.15)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("workers", [1, 4])
-def test_waiting_for_a_core_takes_no_cpu_time(workers: int) -> None:
-    """A step of 15 ms of CPU time takes longer beside workers that want all cores, and no more of it."""
-    known = recorded(program(workers, 0, cpu=60, other=0, step=15, cores=2, contention=0.0, crowding=1.0, waking=0.0))
-    assert (known.own > 17 * MS) == (workers == 4)
-    fitted = fit(known, headroom=Headroom(own=15 * MS, waking=Waking(value=0.0, low=0.0, high=0.0), device=False))
-    assert case_of(fitted, Change(), draw_replica(fitted, 0)).step_cpu == pytest.approx(15 * MS, rel=0.05)
+def test_waiting_for_a_core_takes_no_cpu_time(workers: int, threads: int) -> None:
+    """A step of 15 ms takes longer beside workers that want all cores, and no more CPU time."""
+    facts = {"other": 0, "step": 15, "cores": 2, "contention": 0.0, "crowding": 1.0, "waking": 0.0}
+    known = recorded(program(workers, 0, cpu=60, threads=threads, **facts))
+    assert (known.own > 17 * MS) == (workers == 4 or threads == 2)
+    model = fit(known, headroom=Headroom(own=15 * MS, waking=Waking(value=0.0, low=0.0, high=0.0), device=False))
+    assert case_of(model, Change(), draw_replica(model, 0)).step_cpu == pytest.approx(threads * 15 * MS, rel=0.05)
+    truth = program(workers, 1, cpu=15, threads=threads, **facts)
+    (found,) = predict(model, [Change(faster=(("fetch", 4.0),))])
+    assert found.step_ns == pytest.approx(float(simulate([truth]).intervals([truth])[0]), rel=0.1)
 
 
 def test_a_step_is_no_shorter_than_it_was_without_its_waits_for_a_core() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 import click
@@ -52,7 +52,7 @@ Examples:
 @click.option("--without", metavar="NAME", multiple=True, help="It takes no time at all, as with a cache.")
 @click.option(
     "--in-training", "moved", metavar="MS", type=click.FloatRange(min=0), default=0.0,
-    help="Work on each batch, in milliseconds, that training does instead of the workers.",
+    help="Work on each batch, in milliseconds, that training (its device, if it has one) does instead of the workers.",
 )  # fmt: skip
 @click.option("--prefetch", metavar="N", type=click.IntRange(min=1), help="Another prefetch_factor.")
 @click.option(
@@ -95,6 +95,8 @@ def COMMAND(
     form = format_for(form, output, _SUFFIXES, "table")
     check_output(output)
     workers = _numbers(numbers)
+    if not isfinite(moved):
+        raise BadInput("--in-training", f"{moved} is no time", next_step="write --in-training 1.5")
     factors = (*map(_factor, faster), *((name, inf) for name in without))
     from stepscope.predict.loader_model import Change
     from stepscope.predict.loader_table import loader_table

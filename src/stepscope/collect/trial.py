@@ -92,7 +92,7 @@ def _end(process: subprocess.Popen[bytes] | None, run_dir: str) -> None:
             process.kill()
             process.wait()
     asked: set[int] = set()
-    patient_until = time.monotonic() + _REST_S
+    patient_until = time.monotonic() + (_GRACE_S if process is None else _REST_S)
     while time.monotonic() < patient_until + _GRACE_S:
         left = _processes_of(run_dir)
         if not left:

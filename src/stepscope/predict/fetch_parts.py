@@ -68,16 +68,22 @@ def calls(run: Run, rank: int, fetch: npt.NDArray[np.float64]) -> tuple[Call, ..
 
 
 def both(run: tuple[Call, ...], trial: tuple[Call, ...]) -> tuple[Call, ...]:
-    """Calls of a run and of a trial of it, with the mean of their parts: in the run batches are made beside training as
-    it is, of which few may be recorded, and in the trial all are. Those of the run where the trial lacks one of them.
+    """Calls of a run and of a trial of it, with the mean of their parts of CPU time.
+
+    In the run batches are made beside training as it is, and few may be recorded; in the trial all are. A call that
+    only one of them has takes nothing in the other, as rare ones do. How long they wait is the run's: for a trial right
+    after it files are in memory.
     """
-    known = {(call.stage, call.name): call for call in run}
-    if not known or not known.keys() <= {(call.stage, call.name) for call in trial}:
+    if not run or not trial:
         return run or trial
-    absent = Call(stage="", name="", cpu=0.0, other=0.0)
-    pairs = [(call, known.get((call.stage, call.name), absent)) for call in trial]
+    first, second = ({(call.stage, call.name): call for call in calls} for calls in (run, trial))
     return tuple(
-        replace(call, cpu=(call.cpu + other.cpu) / 2, other=(call.other + other.other) / 2) for call, other in pairs
+        replace(
+            first.get(key, call),
+            cpu=sum(known[key].cpu for known in (first, second) if key in known) / 2,
+            other=first[key].other if key in first else 0.0,
+        )
+        for key, call in (second | first).items()
     )
 
 

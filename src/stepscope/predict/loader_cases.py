@@ -41,7 +41,7 @@ class Change:
     whose own time is divided by the factor; infinity leaves it out. `batch` divides the bytes of a batch: what torch's
     own collating, serialising and the first touch by training take. `persistent` keeps workers from epoch to epoch.
     `batch_size` is the number of samples in a batch: steps are then of so many. `moved` is the time (ns) of work on a
-    batch that training does besides, such as what no worker does any more.
+    batch that training does besides, such as what no worker does any more; with a device it is taken to run there.
     """
 
     workers: int | None = None
@@ -191,9 +191,9 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
     pipeline = model.pipeline
     workers = pipeline.workers if change.workers is None else change.workers
     scale = _scales(pipeline, change.faster, draw.beside)
-    moved = draw.threaded if bool(workers) != bool(pipeline.workers) else 1.0
+    elsewhere = draw.threaded if bool(workers) != bool(pipeline.workers) else 1.0
     size = sizes(pipeline, change)
-    cpu = draw.batches[:, 0] * scale["cpu"] * moved * size
+    cpu = draw.batches[:, 0] * scale["cpu"] * elsewhere * size
     other = (draw.batches[:, 1] - draw.batches[:, 0]) * model.off * scale["other"] * size
     if pipeline.workers:
         feed, taking = pipeline.feed or 0.0, pipeline.handing
@@ -225,14 +225,14 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
 def _computing(model: LoaderModel, own: float) -> float:
     """CPU time of what takes the training process `own` where it has all cores it wants.
 
-    It is the recorded one, without what waiting adds: sharing a core makes a step longer, and takes no CPU time. A
-    process that was not seen to keep more than one core busy keeps no more.
+    It is the recorded one, without what waiting adds: sharing a core makes a step longer, and takes no CPU time. No
+    more cores are kept busy than the process has threads.
     """
     pipeline = model.pipeline
     recorded = pipeline.own if pipeline.own_cpu is None else pipeline.own_cpu
     fresh = recorded / (1 + model.waking.value * model.waited)
-    threads = max(1.0, recorded / max(pipeline.own, 1.0))
-    return min(fresh * own / max(model.step, 1.0), own * min(threads, pipeline.cores))
+    busy = max(float(pipeline.threads), recorded / max(pipeline.own, 1.0))
+    return min(fresh * own / max(model.step, 1.0), own * min(busy, pipeline.cores))
 
 
 def sizes(pipeline: Pipeline, change: Change) -> float:

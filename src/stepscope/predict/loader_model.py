@@ -109,7 +109,7 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
 
 def _agreed(fitted: LoaderModel, headroom: Headroom | None) -> LoaderModel:
     """With a step between what the run makes of it and what the trial measured: one machine has more than one pace,
-    and each of the two is one sample of it."""
+    and each of the two is one sample of it. The CPU time of a step stays the recorded one."""
     if headroom is None or headroom.device:
         return fitted
     return replace(fitted, step=(fitted.step * headroom.own) ** 0.5)

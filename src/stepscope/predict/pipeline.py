@@ -41,9 +41,9 @@ class Pipeline:
     was recorded, and has as many rows as it stands for. `alone` is the CPU time of the thread that makes the batch,
     `further` that of threads beside it and the one that serialises. `size` are the bytes of a batch that training on
     the CPU touches, 0 where that is not known. `own` is what the training process does with a batch, wall time,
-    `own_cpu` its CPU time there, in all threads, and `stood` the wall time in which it could run but had no core, None
-    if nobody watched; `handing` the wall time to get a batch that is ready, and `held` the mean wait besides for a
-    worker whose Python is busy with its next batch; `feed` the CPU time of serialising one, None if there was no
+    `own_cpu` its CPU time there, in all of its `threads`, and `stood` the wall time in which it could run but had no
+    core, None if nobody watched; `handing` the wall time to get a batch that is ready, and `held` the mean wait besides
+    for a worker whose Python is busy with its next batch; `feed` the CPU time of serialising one, None if there was no
     worker. `waited` is the wall time of a fetch in which its worker could run but had no core, None if nobody watched.
     `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if nobody
     watched. `device` says that there is one, `unseen` that it may have worked while the training process waited for a
@@ -78,6 +78,7 @@ class Pipeline:
     sampled: bool = False
     batch_size: int | None = None
     device: bool = False
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +144,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         size=_size(run, rank),
         batch_size=loader["batch_size"],
         device=_has_device(run),
+        threads=threads,
         sampled=bool((spans.filter(pl.col("stage") == "fetch")["weight"] > 1).any()),
     )
 

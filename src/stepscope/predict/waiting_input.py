@@ -198,7 +198,7 @@ def heaviest(found: WaitingInput) -> Part | None:
 
 
 def part_evidence(found: WaitingInput, part: Part) -> tuple[Evidence, ...]:
-    """What a part takes, and that cores rather than the number of workers stand against it."""
+    """What a part takes, and the cores there are for it."""
     of = f"{part.stage} {part.name}" if part.name != part.stage else part.stage
     source = "loader_stages" if part.name == part.stage else "loader_transforms"
     return (

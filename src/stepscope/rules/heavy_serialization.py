@@ -3,8 +3,9 @@
 ## What it finds
 Training waits for batches for more than 5 % of its steps, and the largest part of the CPU time of making a batch, 30 %
 or more, goes into copies: torch's own collate function copies tensors into shared memory, and the feeder thread of each
-worker pickles the batch and copies what is not there yet. A simulation of this very loader with batches of an eighth of
-the size says that a step gets shorter by more than 5 %.
+worker pickles the batch and copies what is not there yet. And either no number of workers hides that on the cores there
+are, or training on the CPU is the limit, and its steps get shorter by more than 5 % with batches of an eighth of the
+size, as a simulation says.
 
 ## Why it costs time
 Copies need a core and memory bandwidth, and take longer the larger a batch is. Training on the CPU is the first in its
@@ -18,7 +19,7 @@ or float16 instead of NumPy's float64. Return tensors rather than lists or array
 ## How the gain is predicted
 The loader is simulated with the copies half as long, as float32 instead of float64 makes them, and an eighth as long,
 as uint8 instead of float64; training on the CPU touches fewer new bytes then, too. The range includes the known errors
-of the simulation; where training rather than the loader limits the steps it begins at nothing.
+of the simulation; where training rather than the loader limits the steps it may begin at nothing.
 
 ## When it is wrong
 The advice cannot know which numbers training needs: the evidence says of what kind they are. Very many tiny
@@ -30,27 +31,27 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from stepscope.analyses._input_waits import MIN_SHARE as MIN_WAIT
 from stepscope.analyses._worker_calls import of_training
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.predict.loader_model import predict
-from stepscope.predict.waiting_input import MAX_IDLE, WaitingInput, faster, gain, part_evidence, waiting_input
+from stepscope.predict.waiting_input import WaitingInput, faster, gain, heaviest, part_evidence, waiting_input
 
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.3  # of the CPU time of making a batch, as for collating: both are copies
-LEAST = 0.05  # of the step: what less saves is beside the point, as waiting less for batches is
 KINDS = 2  # of numbers that are told: pictures and labels
 FASTER = (2.0, 8.0)  # float64 to float32, and to uint8
 
 
 def check(run: Run) -> Iterator[Finding]:
     found = waiting_input(run)
-    if found is None or found.idle >= MAX_IDLE:
+    part = found.parts[0] if found is not None else None
+    if found is None or part is None or not part.copies or part.share < MIN_SHARE:
         return
-    part = found.parts[0]
-    if not part.copies or part.share < MIN_SHARE or not _shortens(found):
+    if heaviest(found) is None and not _slow_to_touch(found):
         return
     yield Finding(
         title="Copying batches takes a large part of making them",
@@ -63,10 +64,12 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _shortens(found: WaitingInput) -> bool:
-    """Whether the smallest batches make a step shorter by LEAST: in training, too, so its wait is not all there is."""
+def _slow_to_touch(found: WaitingInput) -> bool:
+    """Whether training is the limit, on the CPU, and smaller batches make its steps shorter by MIN_WAIT."""
+    if found.best is not None or found.limited_by != "training" or not found.model.pipeline.size:
+        return False
     (smallest,) = predict(found.model, faster(["batch"], FASTER[-1:]))
-    return found.now - smallest.step_ns >= LEAST * found.now
+    return found.now - smallest.step_ns > MIN_WAIT * found.now
 
 
 def _batch(run: Run, rank: int) -> tuple[Evidence, ...]:

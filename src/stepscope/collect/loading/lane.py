@@ -48,15 +48,15 @@ process_ns: Callable[[], int] = time.process_time_ns
 class Lane:
     """One iterator in one process: which batch it is at, and what of it is recorded.
 
-    `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did,
-    0 unless recorded; `stood_for` is the weight it had. `sizes`: of samples before and after a transform that have not
-    been told yet. `pending`: times of samples and of calls in them that have not been written yet: stage, start, end,
-    CPU time, number, name, count; `written`: how many of the batch have been. `detail_cost`: CPU time that went into
-    having them taken. `passing()`: batches that went by since one was looked at last. `purse` pays for recording
-    batches, `detail_purse` for their samples. `times_modules`: may classes of torch's modules be changed for the time
-    of a fetch? `thread`: the one whose calls are timed now, 0 for none. `loader`: its number in facts.jsonl, as far as
-    it is known. `core_wait`: how long its thread had waited for a core before the fetch, `process`: the CPU time of its
-    process then.
+    `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did, 0
+    unless recorded; `stood_for` is the weight it had. `sizes`: of samples before and after a transform, and their
+    bytes, that have not been told yet. `pending`: times of samples and of calls in them that have not been written yet:
+    stage, start, end, CPU time, number, name, count; `written`: how many of the batch have been. `detail_cost`: CPU
+    time that went into having them taken. `passing()`: batches that went by since one was looked at last. `purse` pays
+    for recording batches, `detail_purse` for their samples. `times_modules`: may classes of torch's modules be changed
+    for the time of a fetch? `thread`: the one whose calls are timed now, 0 for none. `loader`: its number in
+    facts.jsonl, as far as it is known. `core_wait`: how long its thread had waited for a core before the fetch,
+    `process`: the CPU time of its process then.
     """
 
     times_modules = False

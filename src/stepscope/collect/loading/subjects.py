@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["extent", "file_number", "tensors"]
 
 _MOST = 64  # tensors of a batch
+_BYTE_MODES = ("L", "P", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "LAB")  # of Pillow: a byte for each number
 _DEEP = 4  # lists in lists
 
 
@@ -23,8 +24,7 @@ def extent(things: tuple[Any, ...]) -> tuple[int, int]:
             sample = thing[0] if isinstance(thing, (list, tuple)) and thing else thing
             found = _elements(sample)
             if found > 0:
-                size = getattr(sample, "nbytes", None)
-                return found, size if isinstance(size, int) else found  # Pillow has a byte for each number, mostly
+                return found, _bytes(sample, found)
     except Exception:
         return -1, -1
     return -1, -1
@@ -62,6 +62,17 @@ def _collect(thing: Any, found: list[tuple[str, int]], depth: int) -> None:
             if len(found) >= _MOST:
                 return
             _collect(one, found, depth + 1)
+
+
+def _bytes(thing: Any, numbers: int) -> int:
+    try:
+        size = getattr(thing, "nbytes", None)
+    except Exception:  # a sparse tensor has none
+        return -1
+    if isinstance(size, int):
+        return size
+    mode = getattr(thing, "mode", None)
+    return numbers if mode in _BYTE_MODES else -1
 
 
 def _elements(thing: Any) -> int:
