@@ -27,7 +27,7 @@ def trial(*usual: float, wait: float = 30, device: bool = False, size: int = 0) 
         }
         for one in usual
     ]
-    run, facts = recorded(), Synth()
+    run, facts = recorded(others=0.5), Synth()
     for so_far in range(1, len(rounds) + 1):
         fact = {"kind": "headroom", "rounds": rounds[:so_far], "device": device, "over": so_far == len(rounds)}
         facts.add("meta", source="/runs/r/rank-00000.pid-1", key="headroom", value=json.dumps(fact))
@@ -42,6 +42,7 @@ def test_training_that_never_waits_and_what_waiting_adds() -> None:
     parts = {call.name: call.cpu for call in found.calls}
     assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1})
     assert not found.device
+    assert found.foreign == 0.5
 
 
 def test_batches_that_are_fed_were_touched_before() -> None:

@@ -126,6 +126,19 @@ def test_other_programs_widen_the_range_or_forbid_it() -> None:
         model(others=9.0)
 
 
+def test_other_programs_beside_the_trial_widen_the_range_or_forbid_it() -> None:
+    known = pipeline(recorded(), 0)
+
+    def tried(foreign: float) -> Prediction:
+        return one(fit(known, NONE, replace(trial(), foreign=foreign)), workers=4)
+
+    quiet, disturbed = tried(0.0), tried(4.0)  # of 16 cores
+    assert disturbed.high_ns - disturbed.low_ns > 1.5 * (quiet.high_ns - quiet.low_ns)
+    assert "other programs used 25% of the cores" in disturbed.basis
+    with pytest.raises(MissingData, match="no undisturbed trial in this run: other programs had the cores: remove"):
+        tried(9.0)
+
+
 def test_a_run_that_the_simulation_misses_is_refused() -> None:
     with pytest.raises(MissingData, match="off by"):
         model(fetch=10, cpu=10)  # nothing explains a wait of 10 ms in each step

@@ -52,6 +52,13 @@ def test_waiting_takes_no_core() -> None:
     assert interval(case(workers=2, other=80, cores=1)) == pytest.approx(40)
 
 
+def test_threads_that_wait_for_each_other_need_their_cores_at_once() -> None:
+    """A program that always computes leaves each thread of a step 2/3 of two cores, both at once 4/9 of the time."""
+    single = case(step=10, step_cpu=20, cores=2, foreign=1)
+    assert interval(single) == pytest.approx(10 / (2 / 3) ** 2, rel=0.01)
+    assert interval(case(step=10, step_cpu=20, cores=2)) == pytest.approx(10, rel=0.01)
+
+
 def test_other_programs_take_their_part() -> None:
     assert interval(case(cpu=30, cores=1, step_cpu=0.0, foreign=1)) == pytest.approx(60)
 

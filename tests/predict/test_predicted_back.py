@@ -78,7 +78,7 @@ def test_waiting_for_a_core_takes_no_cpu_time(workers: int, threads: int) -> Non
     assert case_of(model, Change(), draw_replica(model, 0)).step_cpu == pytest.approx(threads * 15 * MS, rel=0.05)
     truth = program(workers, 1, cpu=15, threads=threads, **facts)
     (found,) = predict(model, [Change(faster=(("fetch", 4.0),))])
-    assert found.step_ns == pytest.approx(float(simulate([truth]).intervals([truth])[0]), rel=0.1)
+    assert found.step_ns == pytest.approx(float(simulate([truth]).intervals([truth])[0]), rel=0.2)
 
 
 def test_a_step_is_no_shorter_than_it_was_without_its_waits_for_a_core() -> None:

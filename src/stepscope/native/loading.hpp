@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <stdexcept>
@@ -85,6 +86,7 @@ private:
     static constexpr double kIdle = std::numeric_limits<double>::infinity();
     static constexpr double kDone = 1e-6;    // ns: what is left of an activity that is over, but for rounding
     static constexpr double kWaited = 0.05;  // WAITED
+    static constexpr double kTogether = 2.0;
 
     struct Thread {
         double left = kIdle;
@@ -146,9 +148,10 @@ private:
         const bool crowded = wanted > case_.cores * (1 + kDone);
         const double part = crowded ? case_.kept * case_.cores / wanted : 1.0;
         const double dearer = inflation(std::min(case_.cores, wanted)) / inflation(case_.at);
-        const double slower = dearer * (1 + case_.crowding * (1 / part - 1));
         double passed = kIdle;
         for (Thread& thread : threads_) {
+            const double chance = std::pow(part, std::clamp(thread.demand, 1.0, kTogether));
+            const double slower = dearer * (1 + case_.crowding * (1 / chance - 1));
             thread.speed = 1 / (1 + std::min(thread.demand, 1.0) * (slower - 1));
             passed = std::min(passed, thread.left / thread.speed);
         }

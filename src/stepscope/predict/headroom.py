@@ -48,12 +48,14 @@ WAKING = Waking(value=_FED.value - READY, low=_FED.low - READY, high=_FED.high -
 class Headroom:
     """Of a rank: `own` is what a batch takes of training that never waits (ns, wall time, to the end of the device's
     work), where it comes from a worker and is new; `waking` what a wait adds. `calls` are those in its fetches, all of
-    which are recorded. `device` says that one works."""
+    which are recorded. `device` says that one works; `foreign` are the cores that other programs used, 0 if nobody
+    watched."""
 
     own: float
     waking: Waking
     device: bool
     calls: tuple[Call, ...] = ()
+    foreign: float = 0.0
 
 
 def headroom_of(trial: Run, rank: int) -> Headroom:
@@ -71,6 +73,7 @@ def headroom_of(trial: Run, rank: int) -> Headroom:
         waking=WAKING if unknown else _waking(rounds),
         device=device,
         calls=calls(trial, rank, fetches(trial, rank)),
+        foreign=_foreign(trial),
     )
 
 
@@ -78,6 +81,11 @@ def _fact(trial: Run, rank: int) -> Mapping[str, Any]:
     rows = trial.optional("meta").filter((pl.col("key") == FACT) & pl.col("source").str.contains(f"rank-{rank:05d}."))
     fact = json.loads(rows["value"][-1]) if rows.height else {}
     return fact if isinstance(fact, dict) else {}
+
+
+def _foreign(trial: Run) -> float:
+    mean = trial.optional("system").filter(pl.col("what") == "other CPU")["value"].mean()
+    return float(mean) if isinstance(mean, float) else 0.0
 
 
 def _waking(rounds: list[Mapping[str, Any]]) -> Waking:

@@ -69,7 +69,8 @@ class LoaderModel:
     core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants and
     has not waited; `waited` is the part of the recorded steps that had; `hold` is how long (ns) a worker that is at its
     next batch lets the training process wait for one that is ready. `miss` is the relative error of the simulated
-    step. `tried` says that a trial measured `waking`.
+    step. `tried` says that a trial measured `waking`, and `disturbed` what part of the cores other programs used in the
+    run or the trial, whichever was more.
     """
 
     pipeline: Pipeline
@@ -82,6 +83,7 @@ class LoaderModel:
     hold: float
     miss: float
     tried: bool
+    disturbed: float = 0.0
 
 
 HALF = 64  # batches of a simulation, drawn once and made twice: its second half counts, and is to be of the known mean

@@ -92,6 +92,8 @@ def _with_step(model: LoaderModel, simulated: float) -> LoaderModel:
     nearer = model.step * ((pipeline.own + pipeline.handing) / max(simulated, 1.0)) ** DAMPED
     alone = 0.0 if pipeline.stood is None else pipeline.own - pipeline.stood
     least = max(alone, (pipeline.own_cpu or 0.0) / pipeline.cores)
+    if pipeline.threads > 1 and pipeline.workers:
+        least = 0.0  # one that waits for another keeps its core busy, and no clock tells
     return replace(model, step=min(max(nearer, least), pipeline.own))
 
 

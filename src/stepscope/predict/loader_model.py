@@ -73,6 +73,7 @@ UNKNOWN = Contention(value=0.04, low=0.0, high=0.15)
 """From one to two busy cores, CPU times grew by 0 to 5 % in one example, by 0 to 3 % in another beside programs that
 compute or copy memory, paused and resumed in turn, and by 12 % in a third; two threads of one core can cost more."""
 
+_ANOTHER_TRIAL = "other programs had the cores: remove trials/headroom in the run, and predict with --calibrate again"
 OTHER_BATCHES = Change(faster=(("fetch", 1.0),))
 """Other batches, however they become so: what the simulation may get wrong counts as with any change."""
 
@@ -93,9 +94,11 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
 
     Raises MissingData where the run was too disturbed, or is of another kind.
     """
+    model = unfitted(pipeline, contention, headroom)
     if (pipeline.foreign or 0.0) > TOO_NOISY * pipeline.cores:
         raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
-    model = unfitted(pipeline, contention, headroom)
+    if model.disturbed > TOO_NOISY:
+        raise MissingData("undisturbed trial", how=_ANOTHER_TRIAL)
     if not pipeline.workers:
         return _agreed(replace(model, step=pipeline.own / (1 + model.waking.value)), headroom)
     fitted = nearest(model)
@@ -130,6 +133,7 @@ def unfitted(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Hea
         hold=2 * pipeline.held if pipeline.held > HELD * pipeline.step else 0.0,
         miss=0.0,
         tried=headroom is not None,
+        disturbed=max(pipeline.foreign or 0.0, 0.0 if headroom is None else headroom.foreign) / pipeline.cores,
     )
 
 
@@ -216,9 +220,8 @@ def _widened(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence
     middle = float(np.median(ratios))
     low = min(float(ratios.min()) * (1 - doubt), middle * (1 - SPREAD))
     high = max(float(ratios.max()) * (1 + doubt), middle * (1 + SPREAD))
-    noise = (model.pipeline.foreign or 0.0) / model.pipeline.cores
     assumed = not model.tried or sizes(model.pipeline, change) != 1  # no trial has batches of another size
-    if assumed or noise > NOISY or abs(model.miss) > MISS:
+    if assumed or model.disturbed > NOISY or abs(model.miss) > MISS:
         return low, high
     return max(low, middle * (1 - MOST_UNSURE)), min(high, middle * (1 + MOST_UNSURE))
 
@@ -248,14 +251,12 @@ def _same(pipeline: Pipeline, change: Change) -> bool:
 
 def _doubt(model: LoaderModel, cases: Sequence[Case]) -> float:
     """Relative error to expect: of the simulation, of sharing cores, of this fit, and of other programs' load."""
-    pipeline = model.pipeline
     shared = max(law(case)["cores"] / max(law(case).values()) for case in cases)
     crowded = TRIED if model.tried else CROWDED
-    return DOUBT + crowded * shared + abs(model.miss) + min((pipeline.foreign or 0.0) / pipeline.cores, TOO_NOISY)
+    return DOUBT + crowded * shared + abs(model.miss) + min(model.disturbed, TOO_NOISY)
 
 
 def _basis(model: LoaderModel) -> str:
-    noise = (model.pipeline.foreign or 0.0) / model.pipeline.cores
     said = [
         "one run, and a trial of training that never waits"
         if model.tried
@@ -263,8 +264,8 @@ def _basis(model: LoaderModel) -> str:
     ]
     if abs(model.miss) > MISS:
         said.append(f"the simulation of this very run is off by {model.miss:+.0%}")
-    if noise > NOISY:
-        said.append(f"other programs used {noise:.0%} of the cores")
+    if model.disturbed > NOISY:
+        said.append(f"other programs used {model.disturbed:.0%} of the cores")
     if model.pipeline.unseen:
         said.append("no trace tells what the device did meanwhile")
     return "; ".join(said)

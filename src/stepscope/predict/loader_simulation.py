@@ -4,8 +4,9 @@ As torch does it, batch b belongs to worker b mod W, `prefetch` batches for each
 is ordered whenever the training process takes one, in order. A worker fetches; its feeder thread serialises beside its
 next fetch; the training process takes a batch and makes a step. All threads share the cores: with more that want to run
 than there are cores, each gets an equal part of nearly all of them (processor sharing), and work takes more CPU time
-the more cores are busy. Part of an activity is no work for a core (reading, sleeping, an accelerator); it is spread
-evenly over the activity.
+the more cores are busy. Training in several threads goes on while they have their cores at once, as they wait for
+each other after each operator. Part of an activity is no work for a core (reading, sleeping, an accelerator); it is
+spread evenly over the activity.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ WAITED = 0.05
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+_TOGETHER = 2.0  # threads that are to have a core at once: measured with two on two cores, and more is not known
 _DONE = 1e-6  # ns: what is left of an activity that is over, but for rounding
 
 
@@ -206,8 +208,9 @@ def _speeds(state: _State) -> Floats:
     part = np.where(wanted > state.cores * (1 + _DONE), state.kept * state.cores / np.maximum(wanted, 1e-9), 1.0)
     dearer = _inflation(state, np.minimum(state.cores, wanted)) / _inflation(state, state.at)
     working = np.minimum(state.demand, 1.0)  # the part of an activity in which it wants a core
-    slower = dearer * (1 + state.crowding * (1 / part - 1))
-    speeds: Floats = 1 / (1 + working * (slower - 1)[:, None])
+    chance = part[:, None] ** np.clip(state.demand, 1.0, _TOGETHER)
+    slower = dearer[:, None] * (1 + state.crowding[:, None] * (1 / chance - 1))
+    speeds: Floats = 1 / (1 + working * (slower - 1))
     return speeds
 
 
