@@ -152,6 +152,20 @@ def test_a_transform_is_charged_without_the_decoding_inside_it() -> None:
     ]  # fmt: skip
 
 
+def test_shares_are_of_the_fetches_whose_samples_were_recorded() -> None:
+    """Of the second fetch, which stands for nine, only the collation was."""
+    synth = Synth()
+    span(synth, "fetch", 0, 100, worker=0, cpu=100, batch=0)
+    span(synth, "sample", 0, 80, worker=0, cpu=80, batch=0, name="Pictures")
+    for batch, weight in ((0, 1), (2, 9)):
+        span(
+            synth, "collate", 100 * batch + 80, 100 * batch + 90, worker=0, cpu=10, batch=batch, weight=weight, name="c"
+        )
+    span(synth, "fetch", 200, 300, worker=0, cpu=100, batch=2, weight=9)
+    rows = loader_transforms(synth.run()).select("stage", "count", "own", "share").rows()
+    assert rows == [("collate", 10, 100 * MS, 0.1), ("sample", 1, 80 * MS, 0.8)]
+
+
 @pytest.mark.parametrize(
     ("needed", "late_in", "late_there"),
     [

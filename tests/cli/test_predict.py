@@ -68,6 +68,19 @@ def test_formats() -> None:
 
 
 @pytest.mark.usefixtures("known")
+def test_only_what_was_recorded_is_called_so() -> None:
+    rows = json.loads(said("--workers", "2,4", "--faster", "Blur=4", "--format", "json"))["rows"]
+    assert [row["recorded"] for row in rows] == [False, False]
+
+
+@pytest.mark.usefixtures("known")
+def test_a_rank_that_is_not_there_is_told() -> None:
+    done = CliRunner().invoke(COMMANDS, ["predict", "loader", "RUN", "--rank", "3"])
+    assert done.exit_code == 2
+    assert "--rank: this run has no rank 3" in done.stderr
+
+
+@pytest.mark.usefixtures("known")
 def test_changes(tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     assert said("--workers", "2", "--faster", "Blur=4", "-o", str(target)) == ""

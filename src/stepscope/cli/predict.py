@@ -39,7 +39,7 @@ Examples:
 
 
 @click.command("predict", epilog=_EXAMPLES, short_help="Predict the step with another input pipeline.")
-@click.argument("model", type=click.Choice(_MODELS))
+@click.argument("model", metavar="loader", type=click.Choice(_MODELS))
 @click.argument("path", type=click.Path())
 @click.option(
     "--workers", "numbers", metavar="NUMBERS", default="0:16", show_default=True,
@@ -151,7 +151,9 @@ def _factor(text: str) -> tuple[str, float]:
     except ValueError:
         value = 0.0
     if not name or not value > 0:
-        raise BadInput("--faster", f"{text!r} is not NAME=NUMBER", next_step="write --faster RandomMask=10")
+        raise BadInput(
+            "--faster", f"{text!r} is not NAME=NUMBER with a number above 0", next_step="write --faster RandomMask=10"
+        )
     return name, value
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import polars as pl
 
 from stepscope.analyses._settled import settled_steps
-from stepscope.core.errors import MissingData
+from stepscope.core.errors import BadInput, MissingData
 from stepscope.core.run import Run
 from stepscope.core.schema import Column, polars_schema
 from stepscope.predict.headroom import headroom_of
@@ -31,7 +31,7 @@ COLUMNS = (
     Column("high", pl.Int64, "ns", "and at most this"),
     Column("saved", pl.Int64, "ns", "less than recorded steps take for as many samples; negative: it takes longer"),
     Column("limited_by", pl.String, None, "training, workers, cores, uneven batches or no workers"),
-    Column("recorded", pl.Boolean, None, "true: the run had as many workers"),
+    Column("recorded", pl.Boolean, None, "true: the run had as many workers, and nothing else is different"),
     Column("basis", pl.String, None, "what the range rests on"),
 )
 
@@ -44,18 +44,27 @@ def loader_table(
     `trial` is the run of a trial of the same program (`headroom`). Raises MissingData where a run does not hold what
     the model needs, or was too disturbed.
     """
-    chosen = _slowest(run) if rank is None else rank
+    chosen = _slowest(run) if rank is None else _known(run, rank)
     known = pipeline(run, chosen)
     model = fit(known, headroom=None if trial is None else headroom_of(trial, chosen))
+    as_it_is = Change(workers=known.workers)
     now = round(sizes(known, change) * (known.step + known.restart))
     rows = [
         (
             chosen, found.workers, found.step_ns, found.low_ns, found.high_ns, now - found.step_ns, found.limited_by,
-            found.workers == known.workers, found.basis,
+            replace(change, workers=found.workers) == as_it_is, found.basis,
         )
         for found in predict(model, [replace(change, workers=number) for number in workers])
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=polars_schema(COLUMNS), orient="row")
+
+
+def _known(run: Run, rank: int) -> int:
+    ranks = sorted(settled_steps(run)["rank"].unique().to_list())
+    if rank not in ranks:
+        advice = f"name one of {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else "leave it out: there is one"
+        raise BadInput("--rank", f"this run has no rank {rank}", next_step=advice)
+    return rank
 
 
 def _slowest(run: Run) -> int:
