@@ -25,6 +25,7 @@ for, and only known decoders are told apart. Code inside `__getitem__` that is n
 
 from collections.abc import Iterator
 
+from stepscope.analyses._work import has_gpu
 from stepscope.analyses._worker_calls import lines_inside
 from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.run import Run
@@ -48,7 +49,7 @@ def check(run: Run) -> Iterator[Finding]:
         cause="data-reading",
         evidence=part_evidence(found, part),
         gain=gain(found, faster((part.name,), FASTER), "this part 2 to 10 times as fast"),
-        advice=_ADVICE[part.stage],
+        advice=_ON_A_DEVICE if part.stage == "transform" and has_gpu(run) else _ADVICE[part.stage],
         ranks=found.ranks,
         where=lines_inside(run, found.ranks[0], part.place),
     )
@@ -64,13 +65,22 @@ _ONCE = Advice(
     text="Or do it once before training, if it gives the same for a sample in each epoch, and store what it gives",
     code='np.save(path, work(sample))  # then, in __getitem__: np.load(path, mmap_mode="r")',
 )
+_CHEAPER = "ake it cheaper: whole arrays instead of loops, smaller types, and after cropping, not before"
+_ON_A_DEVICE = (
+    Advice(
+        text="Do this on whole batches on the device",
+        code="for batch, labels in loader:\n    batch = transform(batch.to(device, non_blocking=True))",
+    ),
+    Advice(text=f"Or m{_CHEAPER}"),
+    _ONCE,
+)
 _ADVICE = {
     "transform": (
+        Advice(text=f"M{_CHEAPER}"),
         Advice(
-            text="Do this on whole batches where training happens, on the device if there is one",
-            code="for batch, labels in loader:\n    batch = transform(batch.to(device, non_blocking=True))",
+            text="Or do this on whole batches where training happens",
+            code="for batch, labels in loader:\n    batch = transform(batch)",
         ),
-        Advice(text="Or make it cheaper: whole arrays instead of loops, smaller types, and after cropping, not before"),
         _ONCE,
     ),
     "decode": (
