@@ -65,18 +65,18 @@ _ONCE = Advice(
     text="Or do it once before training, if it gives the same for a sample in each epoch, and store what it gives",
     code='np.save(path, work(sample))  # then, in __getitem__: np.load(path, mmap_mode="r")',
 )
-_CHEAPER = "ake it cheaper: whole arrays instead of loops, smaller types, and after cropping, not before"
+_CHEAPER = "whole arrays instead of loops, smaller types, and after cropping, not before"
 _ON_A_DEVICE = (
     Advice(
         text="Do this on whole batches on the device",
         code="for batch, labels in loader:\n    batch = transform(batch.to(device, non_blocking=True))",
     ),
-    Advice(text=f"Or m{_CHEAPER}"),
+    Advice(text=f"Or make it cheaper: {_CHEAPER}"),
     _ONCE,
 )
 _ADVICE = {
     "transform": (
-        Advice(text=f"M{_CHEAPER}"),
+        Advice(text=f"Make it cheaper: {_CHEAPER}"),
         Advice(
             text="Or do this on whole batches where training happens",
             code="for batch, labels in loader:\n    batch = transform(batch)",
