@@ -1,6 +1,6 @@
 """What to simulate for a change of a recorded input pipeline, and the law that names its limit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from stepscope.predict.loader_simulation import Case, simulate
 from stepscope.predict.pipeline import FRESH, Pipeline
 
 __all__ = [
+    "AS_RECORDED",
     "REPLICAS",
     "Change",
     "Contention",
@@ -19,6 +20,7 @@ __all__ = [
     "LoaderModel",
     "busy_cores",
     "case_of",
+    "different",
     "draw_replica",
     "drawn",
     "law",
@@ -50,6 +52,9 @@ class Change:
     faster: tuple[tuple[str, float], ...] = ()
     persistent: bool = False
     moved: float = 0.0
+
+
+AS_RECORDED = Change()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +240,16 @@ def _computing(model: LoaderModel, own: float) -> float:
     fresh = recorded / (1 + model.waking.value * model.waited)
     busy = max(float(pipeline.threads), recorded / max(pipeline.own, 1.0))
     return min(fresh * own / max(model.step, 1.0), own * min(busy, pipeline.cores))
+
+
+def different(pipeline: Pipeline, change: Change) -> Change:
+    """A change without the settings that the recorded loader has already."""
+    return replace(
+        change,
+        workers=None if change.workers == pipeline.workers else change.workers,
+        prefetch=None if change.prefetch == pipeline.prefetch else change.prefetch,
+        batch_size=None if change.batch_size == pipeline.batch_size else change.batch_size,
+    )
 
 
 def sizes(pipeline: Pipeline, change: Change) -> float:

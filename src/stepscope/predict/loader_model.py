@@ -20,11 +20,13 @@ from stepscope.core.errors import MissingData
 from stepscope.predict.fetch_parts import both
 from stepscope.predict.headroom import WAKING, Headroom
 from stepscope.predict.loader_cases import (
+    AS_RECORDED,
     REPLICAS,
     Change,
     Contention,
     LoaderModel,
     case_of,
+    different,
     draw_replica,
     law,
     limit,
@@ -240,13 +242,7 @@ def _restarts(pipeline: Pipeline, change: Change, cases: Sequence[Case]) -> floa
 
 def _same(pipeline: Pipeline, change: Change) -> bool:
     """Whether nothing but the start of the workers is different."""
-    return replace(
-        change,
-        workers=None if change.workers == pipeline.workers else change.workers,
-        prefetch=None if change.prefetch == pipeline.prefetch else change.prefetch,
-        batch_size=None if change.batch_size == pipeline.batch_size else change.batch_size,
-        persistent=False,
-    ) == Change()  # fmt: skip
+    return replace(different(pipeline, change), persistent=False) == AS_RECORDED
 
 
 def _doubt(model: LoaderModel, cases: Sequence[Case]) -> float:

@@ -17,7 +17,7 @@ from stepscope.core.errors import BadInput, MissingData
 from stepscope.core.run import Run
 from stepscope.core.schema import Column, polars_schema
 from stepscope.predict.headroom import headroom_of
-from stepscope.predict.loader_cases import sizes
+from stepscope.predict.loader_cases import AS_RECORDED, different, sizes
 from stepscope.predict.loader_model import Change, fit, predict
 from stepscope.predict.pipeline import pipeline
 
@@ -47,12 +47,11 @@ def loader_table(
     chosen = _slowest(run) if rank is None else _known(run, rank)
     known = pipeline(run, chosen)
     model = fit(known, headroom=None if trial is None else headroom_of(trial, chosen))
-    as_it_is = Change(workers=known.workers)
     now = round(sizes(known, change) * (known.step + known.restart))
     rows = [
         (
             chosen, found.workers, found.step_ns, found.low_ns, found.high_ns, now - found.step_ns, found.limited_by,
-            replace(change, workers=found.workers) == as_it_is, found.basis,
+            different(known, replace(change, workers=found.workers)) == AS_RECORDED, found.basis,
         )
         for found in predict(model, [replace(change, workers=number) for number in workers])
     ]  # fmt: skip
