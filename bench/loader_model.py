@@ -57,7 +57,7 @@ class Mended:
 MENDED = {
     "input_no_workers": Mended(change=Change(workers=1)),
     "input_few_workers": Mended(change=Change(workers=2)),
-    "input_too_many_workers": Mended(change=Change(workers=1)),
+    "input_too_many_workers": Mended(change=Change(workers=0)),
     "input_slow_reads": Mended(change=Change(workers=6)),
     "input_slow_transform": Mended(calls=("Smooth",)),
     "input_crop_last": Mended(calls=("Convert", "Crop")),

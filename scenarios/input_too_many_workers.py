@@ -1,4 +1,4 @@
-"""Twelve workers for samples that one can make in time: they take cores from training. `--fixed` has one."""
+"""Four workers beside training that computes in a thread for each core: they take these. `--fixed` has none."""
 
 import torch
 from torch import nn
@@ -19,8 +19,8 @@ class Smoothed(Pictures):
 
 def main() -> None:
     chosen = options(__doc__)
-    workers = chosen.workers if chosen.workers is not None else 1 if chosen.fixed else 12
-    train(DataLoader(Smoothed(chosen.steps * 32), batch_size=32, num_workers=workers))
+    workers = chosen.workers if chosen.workers is not None else 0 if chosen.fixed else 4
+    train(DataLoader(Smoothed(chosen.steps * 32), batch_size=32, num_workers=workers), threads=None)
 
 
 if __name__ == "__main__":

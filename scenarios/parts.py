@@ -72,10 +72,12 @@ def options(page: str | None, *, steps: int = 150, batch: int | None = None) -> 
     return parser.parse_args()
 
 
-def train(loader: DataLoader[Any], *, epochs: int = 1, width: int = 16) -> None:
-    """Train on pictures with labels, with one thread for operators: the other cores are for the workers."""
+def train(loader: DataLoader[Any], *, epochs: int = 1, width: int = 16, threads: int | None = 1) -> None:
+    """Train on pictures with labels, with one thread for operators: the other cores are for the workers. With None
+    torch has as many as it takes by itself, one for each core."""
     torch.manual_seed(0)
-    torch.set_num_threads(1)
+    if threads is not None:
+        torch.set_num_threads(threads)
     model, loss_function = Network(width), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(epochs):

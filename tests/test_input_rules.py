@@ -51,7 +51,7 @@ def test_all_of_them_explain_the_general_rule() -> None:
     assert {
         "few-workers", "heavy-serialization", "late-crop", "python-tokenizing", "repeated-opening",
         "restarted-workers", "shared-lock", "slow-collate", "slow-transform", "slow-worker",
-        "threaded-workers", "uneven-batches", "waiting-reads",
+        "threaded-workers", "too-many-workers", "uneven-batches", "waiting-reads",
     } == SPECIFIC  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_who_does_not_wait_has_no_problem_and_needs_no_record() -> None:
         synth.step(step, 10 * step, 10 * step + 10, data_wait=0.1, forward=4, backward=5)
     found = diagnose(synth.run())
     assert not found.findings
-    assert set(found.checked) >= SPECIFIC
+    assert set(found.checked) >= SPECIFIC - {"too-many-workers"}, "workers can be in the way where nothing waits"
 
 
 def test_without_spans_the_general_finding_stays_and_the_others_say_what_they_lack() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from stepscope.collect import headroom
-from stepscope.collect.headroom import FED, ROUNDS, TAKEN, USUAL, Headroom, next_hook
+from stepscope.collect.headroom import FED, ROUNDS, TAKEN, USUAL, Headroom, _made_here, next_hook
 
 pytestmark = pytest.mark.alone
 
@@ -77,7 +78,8 @@ def test_rounds(clock: Clock) -> None:
         if learnt and learnt[-1]["over"]:
             break
     assert [(len(fact["rounds"]), fact["over"]) for fact in learnt] == [
-        (number, number == ROUNDS) for number in range(1, ROUNDS + 1)
+        *((number, False) for number in range(1, ROUNDS + 1)),
+        (ROUNDS, True),
     ]
     for one in learnt[-1]["rounds"]:
         assert one["usual"] == [(BATCH, STEP + WAKING, STEP + WAKING)] * USUAL
@@ -121,3 +123,47 @@ def test_batches_of_any_kind() -> None:
     assert headroom._bytes(kept) == 3 * 40
     strange = object()
     assert headroom._unpacked(strange) is not None
+
+
+class Numbers(Dataset[int]):
+    """Ten numbers; with `only_there` they can be made in a worker only."""
+
+    def __init__(self, *, only_there: bool = False) -> None:
+        self.only_there = only_there
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> int:
+        if self.only_there and get_worker_info() is None:
+            raise RuntimeError("no worker")
+        return index
+
+
+class Stream(IterableDataset[int]):
+    """Ten numbers, one after the other."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(10))
+
+
+@pytest.mark.parametrize(
+    ("data", "workers", "threads", "batches"),
+    [
+        (Numbers(), 1, 2, 4),
+        (Numbers(), 0, 2, 0),  # it makes them anyway
+        (Numbers(), 1, 1, 0),  # as many as a worker has
+        (Numbers(only_there=True), 1, 2, 0),
+        (Stream(), 1, 2, 0),
+    ],
+)
+def test_batches_that_the_training_process_makes(data: Any, workers: int, threads: int, batches: int) -> None:
+    """Of five; the first is not timed. Training gets all of its own all the same."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        iterator = iter(DataLoader(data, batch_size=2, num_workers=workers))
+        assert len(_made_here(iterator)) == batches
+        assert sum(len(batch) for batch in iterator) == 10
+    finally:
+        torch.set_num_threads(before)

@@ -15,8 +15,9 @@ from stepscope.predict.pipeline import FRESH
 from .recorded_loading import MS, recorded
 
 
-def trial(*usual: float, wait: float = 30, device: bool = False, size: int = 0) -> Run:
-    """A round for each of `usual`: the CPU time, ms, of steps that waited; those that were fed take 10, whole 12."""
+def trial(*usual: float, wait: float = 30, device: bool = False, size: int = 0, here: tuple[int, ...] = ()) -> Run:
+    """A round for each of `usual`: the CPU time, ms, of steps that waited; those that were fed take 10, whole 12. The
+    training process made batches `here`, in ms."""
     rounds: list[dict[str, Any]] = [
         {
             "usual": [[int(wait * MS), int(one * MS), int(one * MS)]] * 12,
@@ -31,6 +32,8 @@ def trial(*usual: float, wait: float = 30, device: bool = False, size: int = 0) 
     for so_far in range(1, len(rounds) + 1):
         fact = {"kind": "headroom", "rounds": rounds[:so_far], "device": device, "over": so_far == len(rounds)}
         facts.add("meta", source="/runs/r/rank-00000.pid-1", key="headroom", value=json.dumps(fact))
+    fact = {**fact, "here": [one * MS for one in here]}
+    facts.add("meta", source="/runs/r/rank-00000.pid-1", key="headroom", value=json.dumps(fact))
     meta = pl.concat([run.table("meta", how=""), facts.run().optional("meta")])
     return Run({**run.tables, "meta": meta}, run.path)
 
@@ -65,6 +68,26 @@ def test_rounds_that_differ_say_little_against_what_was_measured_before() -> Non
 def test_where_it_does_not_tell_what_was_measured_before_holds(strange: Run) -> None:
     """Steps that did not wait, a single round, a device whose work is no CPU time, batches that are slow to touch."""
     assert headroom_of(strange, 0).waking == WAKING
+
+
+def test_threads_that_spin_beside_workers_tell_nothing_of_waiting() -> None:
+    run = trial(12, 12)
+    threads = Synth().add("processes", threads=2).run().table("processes", how="")
+    assert headroom_of(Run({**run.tables, "processes": threads}, run.path), 0).waking == WAKING
+    assert headroom_of(run, 0).waking != WAKING
+
+
+def test_what_others_did_before_it_trained_disturbs_no_trial() -> None:
+    run, synth = trial(11, 11), Synth()
+    for second, cores in ((0, 2.0), (2, 0.5)):  # a sample is about the second before it
+        synth.add("system", time=second * 1000 * MS, rank=None, what="other CPU", value=cores, unit="cores")
+    system = synth.run().table("system", how="")
+    assert headroom_of(Run({**run.tables, "system": system}, run.path), 0).foreign == 0.5
+
+
+def test_batches_that_the_training_process_made() -> None:
+    assert headroom_of(trial(11, 11, here=(4, 6)), 0).here == 5 * MS
+    assert headroom_of(trial(11, 11), 0).here is None
 
 
 def test_a_step_is_not_taken_to_be_shorter_after_a_wait() -> None:

@@ -57,6 +57,36 @@ def test_without_workers_it_is_the_sum() -> None:
     assert found.limited_by == "no workers"
 
 
+def test_samples_made_with_the_threads_of_training_may_take_less() -> None:
+    """40 ms of one thread in a worker are 20 to 50 ms with two threads; no trial has tried it."""
+
+    def without_workers(threads: int) -> Prediction:
+        return one(replace(model(), pipeline=replace(model().pipeline, threads=threads)), workers=0)
+
+    alone, several = without_workers(1), without_workers(2)
+    assert several.step_ns == pytest.approx(alone.step_ns, rel=0.1), "the most likely is that Python made them"
+    assert alone.low_ns == pytest.approx(0.85 * alone.step_ns)
+    assert several.low_ns < 35 * MS
+    assert without_workers(16).low_ns == several.low_ns, "with more threads it was not measured"
+
+
+def test_a_trial_tells_what_samples_take_with_the_threads_of_training() -> None:
+    """24 ms instead of 40; half of a fetch that only waits stays."""
+    measured = replace(pipeline(recorded(), 0), threads=2)
+    found = one(fit(measured, NONE, replace(trial(), here=24.0 * MS)), workers=0)
+    assert found.step_ns / MS == pytest.approx(34, rel=0.1)
+    assert found.low_ns >= 0.85 * found.step_ns - 1
+    waits = replace(pipeline(recorded(cpu=20, job=0.5), 0), threads=2)
+    found = one(fit(waits, NONE, replace(trial(), here=30.0 * MS)), workers=0)
+    assert found.step_ns / MS == pytest.approx(40, rel=0.1)
+
+
+def test_samples_made_with_the_threads_of_training_may_take_more_in_workers() -> None:
+    pipeline_of = model(workers=0, step=50, job=1.0)
+    several = replace(pipeline_of, pipeline=replace(pipeline_of.pipeline, threads=2))
+    assert one(several, workers=1).high_ns > 1.4 * one(pipeline_of, workers=1).high_ns
+
+
 def test_from_a_run_without_workers() -> None:
     fitted = model(workers=0, step=50, job=1.0)
     found = predict(fitted, [Change(workers=workers) for workers in (0, 1, 4)])

@@ -9,12 +9,14 @@ What was measured is a fact, "headroom", after each round, with all that are ove
 (wait, wall time, CPU time of all threads) of each batch that came as ever, the times from having it to asking for the
 next; `taken`: how long each batch took to come; `fed`: rows as of `usual`; and `fed_ns`: how long these took in all, to
 the end of the device's work. Times in ns; `bytes` is the size of a batch that is fed. `device` says that there is one,
-`over` that no further round comes.
+`over` that no further round comes. `here` is how long batches take that the training process makes itself, where it has
+several threads for operators and the workers have one each; none where it was not tried.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
 import time
 
@@ -42,6 +44,8 @@ _MOST_FILLING_S = 15.0
 _QUIET_S = 0.5  # of rest, where the loader does not tell what its workers still have to do
 _FEEDING_S = 0.1  # of rest: a batch is counted when its worker begins to hand it over
 _POLL_S = 0.01
+HERE = 40  # batches that the training process makes; the first is not timed: threads begin, caches are cold
+_LONGEST_HERE_S = 2.0  # then it makes no further one
 _now, _cpu = time.monotonic_ns, time.process_time_ns
 
 
@@ -128,7 +132,10 @@ class Headroom:
         self._rounds[-1].update(fed=self._rows[_UNTIMED:], fed_ns=_now() - self._timed_from)
         self._kept, self._rows, self._left = [], [], _ahead(iterator) + USUAL
         self._over = len(self._rounds) == ROUNDS or _now() - self._began > _LONGEST_S * 1e9
-        self._learn({"kind": FACT, "rounds": [*self._rounds], "device": device, "over": self._over})
+        fact = {"kind": FACT, "rounds": [*self._rounds], "device": device}
+        self._learn({**fact, "over": False})  # what comes next is the data set's code where it never ran
+        if self._over:
+            self._learn({**fact, "over": True, "here": [] if device else _made_here(iterator)})
 
 
 def next_hook(headroom: Headroom, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -175,6 +182,33 @@ def _ready_of(iterator: Any) -> int:
     queues = {id(queue): queue for queue in (iterator._worker_result_queue, iterator._data_queue)}
     early = sum(len(task) > 1 for task in iterator._task_info.values())
     return early + sum(int(queue.qsize()) for queue in queues.values())
+
+
+def _made_here(iterator: Any) -> list[int]:
+    """Times of batches that this process makes; none where its operators have no more threads than those of a worker,
+    or its samples cannot be chosen by their index."""
+    torch = sys.modules["torch"]
+    if not _ahead(iterator) or torch.get_num_threads() < 2:
+        return []
+    times: list[int] = []
+    try:
+        from torch.utils.data._utils.fetch import _MapDatasetFetcher
+
+        if iterator._dataset_kind != 0:  # a stream: who asks for its samples takes them
+            return []
+        fetcher = _MapDatasetFetcher(
+            iterator._dataset, iterator._auto_collation, iterator._collate_fn, iterator._drop_last
+        )
+        until = _now() + _LONGEST_HERE_S * 1e9
+        for index in itertools.islice(iter(iterator._index_sampler), HERE):
+            begin = _now()
+            fetcher.fetch(index)  # type: ignore[no-untyped-call]
+            times.append(_now() - begin)
+            if _now() > until:
+                break
+    except Exception:
+        return []  # a data set may need what only a worker has
+    return times[1:]
 
 
 def _unpacked(batch: Any, deep: int = _DEEP) -> Any:

@@ -13,7 +13,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.predict.fetch_parts import Call, calls
 from stepscope.predict.loader_simulation import WAITED
-from stepscope.predict.pipeline import FRESH, fetches
+from stepscope.predict.pipeline import FRESH, SAMPLED, fetches, threads_of
 
 __all__ = ["WAKING", "Headroom", "Waking", "headroom_of"]
 
@@ -49,13 +49,15 @@ class Headroom:
     """Of a rank: `own` is what a batch takes of training that never waits (ns, wall time, to the end of the device's
     work), where it comes from a worker and is new; `waking` what a wait adds. `calls` are those in its fetches, all of
     which are recorded. `device` says that one works; `foreign` are the cores that other programs used, 0 if nobody
-    watched."""
+    watched. `here` is the wall time of a batch that the training process makes itself with its threads, None where that
+    was not tried."""
 
     own: float
     waking: Waking
     device: bool
     calls: tuple[Call, ...] = ()
     foreign: float = 0.0
+    here: float | None = None
 
 
 def headroom_of(trial: Run, rank: int) -> Headroom:
@@ -67,13 +69,16 @@ def headroom_of(trial: Run, rank: int) -> Headroom:
     device = bool(fact.get("device"))
     fed = sum(one["fed_ns"] for one in rounds) / sum(len(one["fed"]) for one in rounds)
     touching = FRESH * max(one.get("bytes", 0) for one in rounds)
-    unknown = device or touching > NEGLIGIBLE * fed
+    unknown = (
+        device or touching > NEGLIGIBLE * fed or threads_of(trial, rank) > 1
+    )  # which spin where workers have a core
     return Headroom(
         own=float(fed) if device else float(fed) * (1 + READY) + touching,
         waking=WAKING if unknown else _waking(rounds),
         device=device,
         calls=calls(trial, rank, fetches(trial, rank)),
         foreign=_foreign(trial),
+        here=float(np.mean(fact["here"])) if fact.get("here") else None,
     )
 
 
@@ -84,7 +89,11 @@ def _fact(trial: Run, rank: int) -> Mapping[str, Any]:
 
 
 def _foreign(trial: Run) -> float:
-    mean = trial.optional("system").filter(pl.col("what") == "other CPU")["value"].mean()
+    """Cores that others used while it trained: a sample is about the second before it, when the job may have begun."""
+    samples = trial.optional("system", "time", "what", "value").filter(pl.col("what") == "other CPU")
+    began = pl.lit(trial.optional("steps", "start")["start"].min())
+    trained = samples.filter(pl.col("time") >= began + SAMPLED)
+    mean = (trained if trained.height else samples)["value"].mean()
     return float(mean) if isinstance(mean, float) else 0.0
 
 

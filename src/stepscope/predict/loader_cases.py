@@ -75,7 +75,8 @@ class LoaderModel:
     has not waited; `waited` is the part of the recorded steps that had; `hold` is how long (ns) a worker that is at its
     next batch lets the training process wait for one that is ready. `miss` is the relative error of the simulated
     step. `tried` says that a trial measured `waking`, and `disturbed` what part of the cores other programs used in the
-    run or the trial, whichever was more.
+    run or the trial, whichever was more. `here` is the wall time (ns) of a batch that the training process made itself
+    in the trial, with its own threads; None where it did not.
     """
 
     pipeline: Pipeline
@@ -89,6 +90,7 @@ class LoaderModel:
     miss: float
     tried: bool
     disturbed: float = 0.0
+    here: float | None = None
 
 
 HALF = 64  # batches of a simulation, drawn once and made twice: its second half counts, and is to be of the known mean
@@ -116,6 +118,8 @@ Training in one process, three series with a quarter to four times of 16 samples
 """
 LONG = 5_000_000  # ns
 THREADED = 0.25  # the part by which a fetch without workers, which may use all cores, is expected to differ at most
+SEVERAL = 2  # threads that a fetch without workers may use: with two, operators took 0.51 to 0.58 of the time of one
+MADE_HERE = 0.1  # the part by which it may differ where it was tried, with the first few batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +153,7 @@ def draw_replica(model: LoaderModel, replica: int) -> Draw:
         waking=_within(model.waking, waking),
         crowding=model.crowding * CROWDING ** (2 * crowding - 1),
         handing=2 ** (2 * handing - 1),
-        threaded=1 + (2 * threaded - 1) * THREADED,
+        threaded=float(np.interp(threaded, (0, 0.5, 1), _elsewhere(model))),
         beside=float(np.interp(beside, (0, 1), BESIDE)),
         touching=2 ** (2 * touching - 1),
         growing=growing,
@@ -158,6 +162,20 @@ def draw_replica(model: LoaderModel, replica: int) -> Draw:
 
 def _within(known: Contention | Waking, part: float) -> float:
     return float(np.interp(part, (0, 0.5, 1), (known.low, known.value, known.high)))
+
+
+def _elsewhere(model: LoaderModel) -> tuple[float, float, float]:
+    """What CPU time a fetch takes where it moves into or out of workers, of what was recorded: least, usual, most.
+    Workers have one thread for operators; which of its calls use more where there are more only a trial tells."""
+    pipeline = model.pipeline
+    threads = min(pipeline.threads, SEVERAL)
+    if not pipeline.workers:
+        return 1 - THREADED, 1.0, max(1 + THREADED, threads)
+    if model.here is None:
+        return min(1 - THREADED, 1 / threads), 1.0, 1 + THREADED
+    cpu, other = (float(part.mean()) for part in _apart(pipeline.fetch))
+    made = max(0.0, model.here - model.off * other) / max(cpu, 1.0)
+    return (1 - MADE_HERE) * made, made, (1 + MADE_HERE) * made
 
 
 def drawn(pipeline: Pipeline, seed: int) -> Floats:

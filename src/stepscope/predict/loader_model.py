@@ -136,6 +136,7 @@ def unfitted(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Hea
         miss=0.0,
         tried=headroom is not None,
         disturbed=max(pipeline.foreign or 0.0, 0.0 if headroom is None else headroom.foreign) / pipeline.cores,
+        here=None if headroom is None else headroom.here,
     )
 
 
@@ -148,8 +149,13 @@ def _with_trial(pipeline: Pipeline, headroom: Headroom) -> Pipeline:
 def predict(model: LoaderModel, changes: Sequence[Change]) -> tuple[Prediction, ...]:
     """The mean step with each of the changes. Raises MissingData for a name that was not recorded."""
     draws = [draw_replica(model, replica) for replica in range(REPLICAS)]
-    cases = [[case_of(model, change, draw) for draw in draws] for change in (Change(), *changes)]
-    return _compared(model, changes, cases)
+    as_fitted = [replace(draw, crowding=model.crowding) for draw in draws]
+    found: dict[Change, Prediction] = {}
+    for chosen, alone in ((draws, False), (as_fitted, True)):  # without workers nobody is left to share cores with
+        asked = [change for change in changes if (change.workers == 0) is alone]
+        cases = [[case_of(model, change, draw) for draw in chosen] for change in (AS_RECORDED, *asked)]
+        found |= zip(asked, _compared(model, asked, cases), strict=True) if asked else ()
+    return tuple(found[change] for change in changes)
 
 
 def evened(model: LoaderModel, mended: Callable[[int, bool], Floats]) -> Prediction:
@@ -222,10 +228,19 @@ def _widened(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence
     middle = float(np.median(ratios))
     low = min(float(ratios.min()) * (1 - doubt), middle * (1 - SPREAD))
     high = max(float(ratios.max()) * (1 + doubt), middle * (1 + SPREAD))
-    assumed = not model.tried or sizes(model.pipeline, change) != 1  # no trial has batches of another size
+    assumed = not model.tried or _untried(model, change)
     if assumed or model.disturbed > NOISY or abs(model.miss) > MISS:
         return low, high
     return max(low, middle * (1 - MOST_UNSURE)), min(high, middle * (1 + MOST_UNSURE))
+
+
+def _untried(model: LoaderModel, change: Change) -> bool:
+    """Whether it has what the trial had not: batches of another size, or operators on samples that move to where they
+    have another number of threads."""
+    pipeline = model.pipeline
+    moves = change.workers is not None and bool(change.workers) != bool(pipeline.workers)
+    known = pipeline.threads == 1 or (model.here is not None and change.workers == 0)
+    return sizes(pipeline, change) != 1 or (moves and not known)
 
 
 def _restarts(pipeline: Pipeline, change: Change, cases: Sequence[Case]) -> float:

@@ -19,7 +19,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.predict.fetch_parts import Call, calls
 
-__all__ = ["FRESH", "Call", "Pipeline", "fetches", "pipeline"]
+__all__ = ["FRESH", "SAMPLED", "Call", "Pipeline", "fetches", "pipeline", "threads_of"]
 
 ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
 NOTICED = 0.25  # of a thread's CPU time: with less it may be serialising the batch before, or sampling lines
@@ -114,7 +114,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
     stood = _watched(run, steps, "core wait", 1, pl.col("rank") == rank)
     making = float((fetch if not further else timed)[:, 0].mean()) + further + (feed or 0.0)
     own = (steps.duration - steps.restart - steps.wait * (1.0 if exposed is None else exposed)) / steps.batches
-    threads = _threads(run, rank)
+    threads = threads_of(run, rank)
     used = None if job is None else max(0.0, job * steps.duration / steps.batches - making)
     return Pipeline(
         rank=rank,
@@ -280,7 +280,8 @@ def _ranks_on_host(run: Run, rank: int) -> int:
     return max(1, processes.filter(pl.col("host").eq_missing(pl.lit(host)))["rank"].n_unique())
 
 
-def _threads(run: Run, rank: int) -> int:
+def threads_of(run: Run, rank: int) -> int:
+    """Threads that operators of a rank compute in; 1 where nobody counted them."""
     known = run.optional("processes", "rank", "threads").filter(pl.col("rank") == rank)["threads"].drop_nulls()
     return max(1, int(known[0])) if known.len() else 1
 

@@ -104,4 +104,4 @@ def example(synth: Synth, fixed: bool) -> None:
     synth.loading(length=length, own=10, workers=2, cores=2, parts=parts, feed=feed, used=(feed + 4) / length)
 
 
-RULE = Rule(check=check, example=example, explains="input-bound")
+RULE = Rule(check=check, example=example, explains="input-bound", replaces=("too-many-workers",))
