@@ -188,7 +188,10 @@ class TestRun:
     def test_a_command_that_does_not_exist_leaves_nothing_behind(self, tmp_path: Path) -> None:
         done = stepscope("run", "--", "no-such-command", cwd=tmp_path)
         assert done.returncode == 127
-        assert done.stderr == "stepscope: no-such-command: command not found\n"
+        assert done.stderr == (
+            "stepscope: no-such-command: command not found\n"
+            "  stepscope run -- python TRAIN.py, or any command that this shell finds\n"
+        )
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("dashes", [["--"], []])

@@ -100,4 +100,5 @@ def test_tuning_that_is_stopped_ends_its_job(tmp_path: Path, number: int, code: 
         _, told = tuning.communicate(timeout=60)
     assert tuning.returncode == code
     assert b"Traceback" not in told
+    assert b"the trials so far are in " in told
     assert list(left_of(folder)) == []

@@ -1,6 +1,7 @@
 """What tuning found, as a page, as a document, and as what is kept for the next time."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,16 @@ def test_the_page_says_who_wins_and_what_to_write() -> None:
     assert "Change in /train.py:7 to:" in page
     assert "DataLoader({}, num_workers=4)" in page
     assert "5 trials in 42 s, recorded in runs." in page
+
+
+def test_the_page_says_that_other_programs_were_at_work() -> None:
+    def said(others: float | None) -> bool:
+        page = page_markdown(page_of(replace(result(), others=others), CHANGE, COMMAND, "runs"))
+        return "Other programs used up to 30 % of the cores during a trial" in page
+
+    assert said(0.3)
+    assert not said(0.04)
+    assert not said(None)
 
 
 @pytest.mark.parametrize(

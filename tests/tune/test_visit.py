@@ -36,6 +36,19 @@ def test_steps_after_the_warm_up_without_evaluations() -> None:
     assert (visit.loader.workers, visit.loader.place.file, visit.loader.place.line) == (0, "/train.py", 7)
 
 
+def test_what_other_programs_used_while_it_trained() -> None:
+    """A sample is about the second before it: the first is about the start, the last about the end of the job."""
+
+    def others(steps: int) -> float | None:
+        run = trial(steps)
+        for second, cores in enumerate((2.0, 1.0, 0.1, 0.3, 2.0), 0):
+            run.add("system", time=second * 1000 * MS, rank=None, what="other CPU", value=cores, unit="cores")
+        return visit_of(run.run(), wall_s=3.0).others
+
+    assert others(280) == pytest.approx(0.2), "steps from 0.6 to 3.7 s"
+    assert others(60) is None
+
+
 def test_the_mean_of_the_ranks_is_one_step() -> None:
     visit = visit_of(trial(60, ranks=2).run(), wall_s=3.0)
     assert (len(visit.times), visit.ranks) == (38, 2)

@@ -11,12 +11,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from stepscope.cli._trials import facts_of, failure
 from stepscope.cli._watching import Watching
 from stepscope.collect.headroom import FACT
 from stepscope.collect.trial import OUTPUT, run_until
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
+from stepscope.render.format import plain
 
 __all__ = ["kept_trial", "make_trial"]
 
@@ -47,6 +50,7 @@ def make_trial(path: str) -> str:
     """
     job = _job_of(path)
     folder, unfinished = os.path.join(path, _FOLDER), os.path.join(path, f"{_FOLDER}.unfinished")
+    click.echo(f"stepscope: runs the command of {plain(path)} again, for a trial", err=True)
     shutil.rmtree(unfinished, ignore_errors=True)
     course = _Course(unfinished)
     options = {"trace": None, "lines_hz": 0, "loader": "all", "loader_lines_hz": 0, "headroom": True}

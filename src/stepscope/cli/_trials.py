@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from stepscope.cli._watching import Watching
 from stepscope.collect.trial import OUTPUT, Ending, run_until
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
@@ -85,13 +86,18 @@ def facts_of(run_dir: str) -> Iterator[dict[str, Any]]:
 
 
 class _Enough:
-    """Whether a trial may end: it has its steps, its time is over, or it turns out that it tries nothing."""
+    """Whether a trial may end: it has its steps, its time is over, or it turns out that it tries nothing.
+
+    Meanwhile the load is written down.
+    """
 
     def __init__(self, run_dir: str, steps: int, seconds: float) -> None:
         self._run_dir, self._steps, self._until = run_dir, steps, time.monotonic() + seconds
         self._needed = 0
+        self._watching = Watching(run_dir, show=False)
 
     def __call__(self) -> bool:
+        self._watching.tick(os.getpid())
         if time.monotonic() > self._until:
             return True
         pace = read_pace(self._run_dir)

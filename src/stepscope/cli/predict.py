@@ -12,7 +12,6 @@ import click
 from stepscope.cli._opening import Opening, open_for
 from stepscope.cli._output import check_output, format_for, write_text
 from stepscope.core.errors import BadInput
-from stepscope.render.format import plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -122,7 +121,6 @@ def _trial(path: str, calibrate: bool) -> Run | None:
     folder = kept_trial(path)
     if folder is None and calibrate:
         leave_when_asked()
-        click.echo(f"stepscope: runs the command of {plain(path)} again, for a trial", err=True)
         folder = make_trial(path)
     elif calibrate:
         click.echo(f"stepscope: the trial in {folder} is used; remove it for a new one", err=True)

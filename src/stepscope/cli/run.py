@@ -135,6 +135,7 @@ def _refuse(program: str) -> int:
     """Say why there is nothing to run, and return what a shell exits with."""
     if not os.path.isdir(program):
         _say(f"{program}: command not found")
+        click.echo("  stepscope run -- python TRAIN.py, or any command that this shell finds", err=True)
         return NOT_FOUND
     _say(f"{program}: is a folder, not a command")
     if os.path.exists(os.path.join(program, "run.json")):

@@ -88,7 +88,12 @@ def _loader(
     leave_when_asked()
     folder = run_folder(out, words, "tune-")
     asked = _Asked(command=words, seconds=seconds, steps=steps, workers=numbers, folder=folder)
-    write_text(_tuned(asked, form), output)
+    try:
+        answer = _tuned(asked, form)
+    except (KeyboardInterrupt, SystemExit):
+        _say(f"the trials so far are in {folder}")
+        raise
+    write_text(answer, output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +156,8 @@ def _text(result: "Result", change: "Change | None", asked: _Asked, form: str) -
 def _tell(setting: "Setting", visit: "Visit", board: "Board") -> None:
     """One line for each trial."""
     why = visit.refused or visit.failed
+    if visit.failed and len(board.visits) == 1:
+        return  # the first trial: it is the error that ends the command
     if why is not None:
         _say(f"{setting.text()}: {'refused, ' if visit.refused else ''}{why}")
         return

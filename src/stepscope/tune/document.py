@@ -35,6 +35,7 @@ def document_of(result: Result, change: Change | None, command: Sequence[str], f
         "change": None if change is None else asdict(change),
         "trials": result.trials,
         "seconds": result.seconds,
+        "other_programs_ratio": result.others,
     }
 
 

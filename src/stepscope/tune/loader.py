@@ -47,7 +47,9 @@ class Row:
 class Result:
     """What to set: `winner` is None where nothing is clearly faster, and `why` says why.
 
-    `rows` begin with the script as it is; `loader` is what it has. Seconds and trials are those of all.
+    `rows` begin with the script as it is; `loader` is what it has. Seconds and trials are those of all. `others` is the
+    part of the cores that other programs used in the trial in which they used most, None if none was long enough to
+    tell.
     """
 
     winner: Setting | None
@@ -56,6 +58,7 @@ class Result:
     loader: Loader
     seconds: float
     trials: int
+    others: float | None = None
 
     def row(self, setting: Setting) -> Row:
         """The row of a setting that was tried."""
@@ -91,10 +94,10 @@ def tune_loader(
         race.hold([Setting((("num_workers", number),)) for number in tried])
     further = list(_further(race.board))
     if not waits and not further:
-        return _result(race, loader, "nothing-waits")
+        return _result(race, loader, "nothing-waits", cores)
     if further and not race.spent:
         race.hold(further, against=race.board.winner() or AS_IT_IS)
-    return _result(race, loader, _why(race))
+    return _result(race, loader, _why(race), cores)
 
 
 def first_guess(own: Visit) -> int | None:
@@ -173,15 +176,18 @@ def _why(race: Race) -> Why:
     return "budget" if race.spent and board.rounds(fastest) < ENOUGH_ROUNDS else "not-clear"
 
 
-def _result(race: Race, loader: Loader, why: Why) -> Result:
+def _result(race: Race, loader: Loader, why: Why, cores: float) -> Result:
     board = race.board
+    visits = [visit for rounds in board.visits.values() for visit in rounds.values()]
+    others = max((visit.others for visit in visits if visit.others is not None), default=None)
     return Result(
         winner=board.winner() if why == "faster" else None,
         why=why,
         rows=tuple(_row(board, setting) for setting in board.visits),
         loader=loader,
         seconds=race.clock() - race.began,
-        trials=sum(len(visits) for visits in board.visits.values()),
+        trials=len(visits),
+        others=None if others is None else others / cores,
     )
 
 

@@ -13,6 +13,9 @@ from stepscope.tune.visit import AS_IT_IS
 
 __all__ = ["page_of", "sentence_of"]
 
+DISTURBED = 0.05
+"""Of the cores: what other programs use is said from here on, as of predictions. Trials in turns bear with some."""
+
 _COLUMNS: tuple[tuple[str, Unit | None], ...] = (
     ("setting", None), ("median step", "ns"), ("data wait", "ratio"), ("times as fast", None), ("at least", None),
     ("at most", None), ("trials", "count"), ("steps", "count"),
@@ -81,5 +84,8 @@ def _change(change: Change | None) -> Iterator[Block]:
 
 
 def _closing(result: Result, folder: str) -> Iterator[Block]:
+    if result.others is not None and result.others > DISTURBED:
+        text = "Other programs used up to {} of the cores during a trial: stop them and try again."
+        yield Text(text, (Value(result.others, "ratio"),))
     text = f"{many(result.trials, 'trial')} in {{}}, recorded in {literal(folder, 400)}."
     yield Text(text, (Value(result.trials, "count"), Value(result.seconds * 1e9, "ns")))

@@ -13,6 +13,7 @@ from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
+from stepscope.predict.pipeline import SAMPLED
 from stepscope.tune.guess import simulated_workers
 
 __all__ = ["AS_IT_IS", "MOST_WORKERS", "Loader", "Setting", "Trial", "Visit", "visit_of", "warm_up"]
@@ -68,7 +69,8 @@ class Visit:
 
     `refused` says why the settings were not given, `failed` why there are no steps; of both only one is not None, and
     there are no times then. `epochs` counts the ends of epochs among the steps. `guess` is how many workers the
-    simulation of its loader asks for; None: not asked, or it does not describe this job.
+    simulation of its loader asks for; None: not asked, or it does not describe this job. `others` are the cores that
+    other programs used meanwhile (mean), None if the trial was too short to tell.
     """
 
     times: Floats
@@ -81,6 +83,7 @@ class Visit:
     refused: str | None = None
     failed: str | None = None
     guess: int | None = None
+    others: float | None = None
 
 
 class Trial(Protocol):
@@ -126,7 +129,15 @@ def visit_of(run: Run, wall_s: float, *, guess: bool = False) -> Visit:
         gpu=run.rows("devices") > 0,
         wall_s=wall_s,
         guess=simulated_workers(run, range(MOST_WORKERS + 1)) if guess else None,
+        others=_others(run, kept),
     )
+
+
+def _others(run: Run, steps: pl.DataFrame) -> float | None:
+    """A sample of the load is about the second before it, which is to be one of the steps."""
+    samples = run.optional("system", "time", "what", "value").filter(pl.col("what") == "other CPU")
+    first, last = pl.lit(steps["start"].min()), pl.lit(steps["end"].max())
+    return _mean(samples.filter(pl.col("time").is_between(first + SAMPLED, last))["value"])
 
 
 def _loader(run: Run) -> Loader | None:
