@@ -1,5 +1,6 @@
 """Large batches: what the rule about them says, and when."""
 
+import polars as pl
 import pytest
 
 from stepscope.core.run import Run
@@ -33,3 +34,16 @@ def test_large_batches_say_what_they_consist_of() -> None:
     found = {row.label: row.value for row in finding.evidence}
     assert found["bytes of torch.float64 in a batch"] == 4000
     assert found["bytes of torch.int64 in a batch"] == 80
+
+
+@pytest.mark.parametrize(("piped", "found"), [(300, False), (1_000_000, True), (None, True)])
+def test_small_batches_are_not_made_smaller(piped: int | None, found: bool) -> None:
+    """4 KB of tensors; objects that are no tensors go through the pipe, or nobody recorded how much does."""
+    run = build(RULES.get("heavy-serialization").example, fixed=False)
+    synth = Synth().add("batch_tensors", pid="1", loader=0, worker=0, type="torch.float32", bytes=4096)
+    if piped is not None:
+        synth.span("send", 0, 0, 1, 2, count=piped)
+    sent, spans = synth.run(), run.optional("loader_spans")
+    spans = pl.concat([spans, sent.optional("loader_spans").select(spans.columns)])
+    known = {**run.tables, "batch_tensors": sent.optional("batch_tensors"), "loader_spans": spans}
+    assert bool(list(RULES.get("heavy-serialization").check(Run(known, run.path)))) is found

@@ -313,11 +313,11 @@ def test_workers_that_last_are_not_restarted() -> None:
     assert not list(RULES.get("restarted-workers").check(epochs(start=200, fetch=10, persistent=True)))
 
 
-def always(gain: float, rank: int, explains: str = "") -> Rule:
+def always(gain: float, rank: int, explains: str = "", low: float = 0) -> Rule:
     """A rule that always finds the same."""
 
     def check(run: Run) -> Iterator[Finding]:
-        saved = Gain(low_ns=0, high_ns=round(gain * MS), basis="test", confidence="table")
+        saved = Gain(low_ns=round(low * MS), high_ns=round(gain * MS), basis="test", confidence="table")
         advice = (Advice(text="Mend it"),)
         yield Finding(title="It", cause="model", evidence=(), gain=saved, advice=advice, ranks=(rank,))
 
@@ -339,8 +339,14 @@ def test_a_cause_stands_for_another_way_to_save_as_much() -> None:
         rules = {"other": always(10, 0), "cause": replace(always(gain, 0), replaces=("other",))}
         return [block.rule for block in _with_rules(loading(EVEN), rules).findings]
 
-    assert found(8) == ["cause"]
-    assert found(7) == ["other", "cause"]
+    assert found(7) == ["cause"]
+    assert found(6) == ["other", "cause"]
+
+
+def test_what_is_surer_comes_first() -> None:
+    """The middle of a range counts, not its upper end."""
+    rules = {"unsure": always(9, 0), "sure": always(6, 0, low=5)}
+    assert [block.rule for block in _with_rules(loading(EVEN), rules).findings] == ["sure", "unsure"]
 
 
 def test_an_epoch_that_starts_workers_is_no_stall_besides() -> None:

@@ -239,7 +239,7 @@ def test_a_healthy_run_says_on_its_first_screen_that_nothing_was_found_and_what_
     assert blind
     assert "Nothing found: none of the rules that looked sees time that a change would save." in screen
     assert f"{len(looked)} looked: {', '.join(looked)}." in screen
-    assert f"{len(blind)} could not look: {', '.join(blind)} (see Not checked)." in screen
+    assert f"{len(blind)} could not look: {', '.join(blind)} (the report says why under Not checked)." in screen
     assert f"{len(report.unchecked) - len(blind)} rules are about accelerators, of which this run shows no" in screen
     for drawn in (report_markdown(report), printed(report)):
         assert drawn.count("Nothing found") == 1

@@ -22,7 +22,7 @@ __all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
 RULES = Group("rules", Rule)
 
 REASON = 0.25  # of the gain of the general finding: what saves less than that is not the reason for it
-REPLACED = 0.8  # of the gain of another way to save the same time: a cause that saves much less stands beside it
+REPLACED = 0.7  # of the gain of another way to save the same time: a cause that saves much less stands beside it
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
 
@@ -67,7 +67,7 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
     if not marks_steps(run):
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
     found = _without_explained(found, rules)
-    ranked = sorted(found, key=lambda block: (-_most(block.finding), block.finding.title, block.finding.ranks))
+    ranked = sorted(found, key=lambda block: (-_expected(block.finding), block.finding.title, block.finding.ranks))
     return Diagnosis(
         findings=tuple(_once_per_place(ranked)),
         checked=tuple(checked),
@@ -90,6 +90,11 @@ def _without_steps(label: str) -> str:
 
 def _most(finding: Finding) -> int:
     return finding.gain.high_ns if finding.gain else 0
+
+
+def _expected(finding: Finding) -> float:
+    """The middle of its gain: the upper end alone would put first what is least sure."""
+    return (finding.gain.low_ns + finding.gain.high_ns) / 2 if finding.gain else 0.0
 
 
 def _without_explained(found: list[FindingBlock], rules: Mapping[str, Rule]) -> list[FindingBlock]:

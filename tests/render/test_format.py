@@ -85,7 +85,7 @@ def test_a_quantity_keeps_three_digits(value: float, unit: Unit) -> None:
     ("low", "high", "step", "expected"),
     [
         (12 * MS, 20 * MS, 150 * MS, "saves 12–20 ms of the mean step (8–13 %)"),
-        (0, 20 * MS, 100 * MS, "saves up to 20 ms of the mean step (up to 20 %)"),
+        (0, 20 * MS, 100 * MS, "saves 0–20 ms of the mean step (0–20 %)"),
         (12 * MS, 12 * MS, 100 * MS, "saves 12 ms of the mean step (12 %)"),
         (400_000, 2 * MS, 100 * MS, "saves 0.4–2 ms of the mean step (0.4–2 %)"),
         (12 * MS, 20 * MS, None, "saves 12–20 ms of the recorded time"),

@@ -183,7 +183,7 @@ def _analyse(standby: Standby) -> None:
     try:
         code, said = standby.verdict()
     except (OSError, KeyboardInterrupt) as failure:
-        _say(f"the recording was not analysed: {failure or 'interrupted'}")
+        _say(f"the recording was not analysed: {str(failure) or 'interrupted'}")
         return
     if code:
         lines = said.splitlines()

@@ -155,6 +155,8 @@ def _text(result: "Result", change: "Change | None", asked: _Asked, form: str) -
 
 def _tell(setting: "Setting", visit: "Visit", board: "Board") -> None:
     """One line for each trial."""
+    from stepscope.tune.visit import AS_IT_IS
+
     why = visit.refused or visit.failed
     if visit.failed and len(board.visits) == 1:
         return  # the first trial: it is the error that ends the command
@@ -162,7 +164,8 @@ def _tell(setting: "Setting", visit: "Visit", board: "Board") -> None:
         _say(f"{setting.text()}: {'refused, ' if visit.refused else ''}{why}")
         return
     pace = quantity(float(visit.times.mean()), "ns") if len(visit.times) else "no steps"
-    ratio = board.ratio(setting)
+    own_too = max(board.visits[setting]) in board.measured(AS_IT_IS)  # else it is the ratio of the rounds before
+    ratio = board.ratio(setting) if own_too else None
     against = f", {quantity(ratio.estimate, None)}× as fast as it is" if ratio else ""
     _say(f"{setting.text()}: {pace} a step{against} ({counted(len(visit.times), 'step')}, {visit.wall_s:.0f} s)")
 

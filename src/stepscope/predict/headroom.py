@@ -69,9 +69,8 @@ def headroom_of(trial: Run, rank: int) -> Headroom:
     device = bool(fact.get("device"))
     fed = sum(one["fed_ns"] for one in rounds) / sum(len(one["fed"]) for one in rounds)
     touching = FRESH * max(one.get("bytes", 0) for one in rounds)
-    unknown = (
-        device or touching > NEGLIGIBLE * fed or threads_of(trial, rank) > 1
-    )  # which spin where workers have a core
+    spins = threads_of(trial, rank) > 1  # while one of its threads waits for a core
+    unknown = device or spins or touching > NEGLIGIBLE * fed
     return Headroom(
         own=float(fed) if device else float(fed) * (1 + READY) + touching,
         waking=WAKING if unknown else _waking(rounds),

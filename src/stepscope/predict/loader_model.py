@@ -40,6 +40,7 @@ from stepscope.predict.loader_simulation import Case
 from stepscope.predict.pipeline import Pipeline
 
 __all__ = [
+    "SLOWED",
     "Change",
     "Contention",
     "LoaderModel",
@@ -50,6 +51,7 @@ __all__ = [
     "predict",
     "saving",
     "unfitted",
+    "without_workers",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -87,6 +89,7 @@ SPREAD = 0.12  # of the step: three in four of 76 pairs of runs of one script, b
 MOST_UNSURE = 0.15  # of the step, either way: errors with a trial, on a machine that does nothing else
 RESTARTS = 0.25  # of what beginning an epoch takes: part of it is the end of the old workers, part a first batch
 STARTING = 35_000_000  # ns: of one worker, by fork; 30 to 40 ms were measured
+SLOWED = 0.6  # of what training does besides waiting: two threads beside workers on two cores took 2.2 times as long
 MISS = 0.05  # of the step: from here on it is said
 NOISY, TOO_NOISY = 0.05, 0.5  # of the cores in use by others: from the first on it is said, from the other refused
 
@@ -96,20 +99,26 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
 
     Raises MissingData where the run was too disturbed, or is of another kind.
     """
-    model = unfitted(pipeline, contention, headroom)
-    if (pipeline.foreign or 0.0) > TOO_NOISY * pipeline.cores:
-        raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
-    if model.disturbed > TOO_NOISY:
-        raise MissingData("undisturbed trial", how=_ANOTHER_TRIAL)
+    model = _undisturbed(unfitted(pipeline, contention, headroom))
     if not pipeline.workers:
         return _agreed(replace(model, step=pipeline.own / (1 + model.waking.value)), headroom)
     fitted = nearest(model)
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
             "input pipeline that the model describes (its step without a change is off by "
-            f"{fitted.miss:+.0%})", how="record more steps, with --loader all, on a machine without other work"
+            f"{fitted.miss:+.0%})", how="have settings tried instead: stepscope tune loader -- COMMAND; or record more "
+            "steps, with --loader all, on a machine without other work",
         )  # fmt: skip
     return _agreed(fitted, headroom)
+
+
+def _undisturbed(model: LoaderModel) -> LoaderModel:
+    pipeline = model.pipeline
+    if (pipeline.foreign or 0.0) > TOO_NOISY * pipeline.cores:
+        raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
+    if model.disturbed > TOO_NOISY:
+        raise MissingData("undisturbed trial", how=_ANOTHER_TRIAL)
+    return model
 
 
 def _agreed(fitted: LoaderModel, headroom: Headroom | None) -> LoaderModel:
@@ -158,6 +167,16 @@ def predict(model: LoaderModel, changes: Sequence[Change]) -> tuple[Prediction, 
     return tuple(found[change] for change in changes)
 
 
+def without_workers(pipeline: Pipeline) -> Prediction:
+    """The mean step where the training process makes its batches, for a run that the simulation does not describe: a
+    sum of measured times, which is too long as far as workers slowed training. Raises MissingData as `fit`, but for a
+    miss."""
+    model = _undisturbed(unfitted(pipeline))
+    (found,) = predict(model, [Change(workers=0, persistent=True)])
+    slowed = SLOWED * pipeline.own * pipeline.batches
+    return replace(found, low_ns=max(0, round(found.low_ns - slowed)))
+
+
 def evened(model: LoaderModel, mended: Callable[[int, bool], Floats]) -> Prediction:
     """The mean step where workers that differ get alike: `mended` gives the batches of a replica (CPU time, wall time),
     batch b being one of worker b modulo their number, as they are and, with True, as they would be."""
@@ -187,8 +206,13 @@ def _errors(model: LoaderModel, now: Floats, cases: Sequence[Sequence[Case]]) ->
     """
     pipeline = model.pipeline
     off = pipeline.batches * float(np.median(now)) / pipeline.step
-    before = longest(cases[0][0])
-    return np.array([1.0 if longest(row[0]) == before else off for row in cases[1:]])
+    before = cases[0][0]
+    return np.array([1.0 if _alike(before, row[0]) else off for row in cases[1:]])
+
+
+def _alike(before: Case, after: Case) -> bool:
+    """Whether the same limits both; steps without workers are a sum, of which nothing is simulated."""
+    return longest(before) == longest(after) and bool(before.workers) == bool(after.workers)
 
 
 def saving(model: LoaderModel, prediction: Prediction) -> tuple[int, int]:

@@ -318,6 +318,4 @@ def _count(value: float) -> str:
 
 
 def _range(low: str, high: str) -> str:
-    if low == high:
-        return high
-    return f"up to {high}" if low == "0" else f"{low}–{high}"
+    return high if low == high else f"{low}–{high}"

@@ -28,6 +28,7 @@ samples take torch's collate function long for their number, not their size: han
 """
 
 from collections.abc import Iterator
+from math import inf
 
 import polars as pl
 
@@ -42,6 +43,7 @@ from stepscope.predict.waiting_input import WaitingInput, faster, gain, heaviest
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.3  # of the CPU time of making a batch, as for collating: both are copies
+LARGE = 1 << 18  # bytes: of less it is not the size that takes time (copied in 50 us), but that it is handed over
 KINDS = 2  # of numbers that are told: pictures and labels
 FASTER = (2.0, 8.0)  # float64 to float32, and to uint8
 
@@ -50,6 +52,8 @@ def check(run: Run) -> Iterator[Finding]:
     found = waiting_input(run)
     part = found.parts[0] if found is not None else None
     if found is None or part is None or not part.copies or part.share < MIN_SHARE:
+        return
+    if _bytes(run, found.model.pipeline.rank) < LARGE:
         return
     if heaviest(found) is None and not _slow_to_touch(found):
         return
@@ -70,6 +74,13 @@ def _slow_to_touch(found: WaitingInput) -> bool:
         return False
     (smallest,) = predict(found.model, faster(["batch"], FASTER[-1:]))
     return found.now - smallest.step_ns > MIN_WAIT * found.now
+
+
+def _bytes(run: Run, rank: int) -> float:
+    """Of a batch: tensors, and what goes through the pipe; infinite where that was not recorded."""
+    sent = run.optional("loader_spans").filter(of_training(run, rank) & (pl.col("stage") == "send"))["count"].mean()
+    tensors = [row.value for row in _batch(run, rank)]
+    return sum(tensors) + sent if tensors and isinstance(sent, float) else inf
 
 
 def _batch(run: Run, rank: int) -> tuple[Evidence, ...]:

@@ -46,7 +46,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.predict.loader_model import Change, fit, predict, saving
+from stepscope.predict.loader_model import SLOWED, Change, fit, predict, saving
 from stepscope.predict.pipeline import pipeline
 
 __all__ = ["RULE"]
@@ -60,6 +60,7 @@ MIN_OF_WAIT = 0.1  # of the wait: a line with less is beside the point
 LINES = 3
 FIRST_TRY = 2  # workers where the number of cores is not known: two cores are everywhere
 THREADED = 0.5  # of the CPU time of the thread that makes a batch: the sampler of lines takes far less
+FULL = 0.9  # of the cores in use: what is left does not feed another worker
 IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
 _WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fastprogress)/"  # of a loader in its loop
 
@@ -97,7 +98,7 @@ def _gain(worst: InputWait, facts: LoaderFacts, crowded: float) -> Gain:
         low = min(low, max(0.0, worst.step * (1 - CONTENTION * facts.used)))
     return Gain(
         low_ns=int(low),
-        high_ns=int(min(worst.wait + UNCOUNTED * crowded, worst.step)),
+        high_ns=int(worst.wait + min(UNCOUNTED * crowded, SLOWED * (worst.step - worst.wait))),
         basis="from more workers on the cores there are, to all of the wait if loading itself gets cheaper",
         confidence="structural",
     )
@@ -221,8 +222,10 @@ def _advice(
             text="Cores are idle, so the workers wait for files or for the network: more of them can wait at once"
         )
         yield _more_workers(workers, min(2 * workers, MOST_WORKERS), gpu=gpu)
-    else:
+    elif facts.busy is None or facts.busy >= FULL:
         yield Advice(text="The workers already take all cores: make loading itself cheaper, more workers will not help")
+    else:
+        yield Advice(text="More workers will hardly help: make loading itself cheaper")
     if found:
         yield Advice(
             text="Make this line cheaper, do its work once before training, or do it for a whole batch at once"

@@ -205,7 +205,8 @@ def _nothing(diagnosis: Diagnosis) -> list[Block]:
     blind = [unchecked.rule for unchecked in diagnosis.unchecked if unchecked.missing != DEVICE_WORK]
     about_devices = len(diagnosis.unchecked) - len(blind)
     if blind:
-        blocks.append(Text(f"{{}} could not look: {', '.join(blind)} (see Not checked).", _number(blind)))
+        why = "the report says why under Not checked"
+        blocks.append(Text(f"{{}} could not look: {', '.join(blind)} ({why}).", _number(blind)))
     if about_devices:
         text = f"{many(about_devices, 'rule is', 'rules are')} about accelerators, of which this run shows no work."
         blocks.append(Text(text, (Value(about_devices, "count"),)))

@@ -33,8 +33,7 @@ export function gainWords(finding: Finding, app: App): string {
   const { words, document } = app;
   if (!finding.gain) return "";
   const step = document.schema === "stepscope-report" ? (document.run.step_ns?.mean ?? null) : null;
-  const parts = gainParts(finding.gain, step);
-  const [times, shares] = [parts.times, parts.shares].map((text) => text.replace(/^up to /, words.upTo));
+  const { times, shares } = gainParts(finding.gain, step);
   return shares ? `${words.saves} ${times} ${words.ofStep} (${shares})` : `${words.saves} ${times} ${words.ofRecording}`;
 }
 

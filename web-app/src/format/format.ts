@@ -145,8 +145,7 @@ function count(value: number): string {
 }
 
 function range(low: string, high: string): string {
-  if (low === high) return high;
-  return low === "0" ? `up to ${high}` : `${low}–${high}`;
+  return low === high ? high : `${low}–${high}`;
 }
 
 function grouped(whole: string): string {

@@ -46,7 +46,6 @@ export const en = {
   cause: "cause",
   gain: "Gain",
   saves: "saves",
-  upTo: "up to ",
   ofStep: "of the mean step",
   ofRecording: "of the recorded time",
   confidence: {

@@ -262,7 +262,6 @@ export const zh: Words = {
   cause: "原因",
   gain: "收益",
   saves: "节省",
-  upTo: "至多 ",
   ofStep: "/ 平均步时",
   ofRecording: "/ 记录时间",
   confidence: {
