@@ -102,8 +102,6 @@ def COMMAND(
 
     change = Change(faster=factors, prefetch=prefetch, persistent=persistent, batch_size=batch_size, moved=moved * _MS)
     run = _opened(path)
-    if calibrate:
-        loader_table(run, workers, change, rank=rank)  # what is refused anyway is refused before the job runs again
     frame = loader_table(run, workers, change, _trial(path, calibrate), rank)
     _write(frame, form, output)
 
