@@ -13,7 +13,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.predict.fetch_parts import Call, calls
 from stepscope.predict.loader_simulation import WAITED
-from stepscope.predict.pipeline import FRESH, SAMPLED, fetches, threads_of
+from stepscope.predict.pipeline import FRESH, fetches, samples_within, threads_of
 
 __all__ = ["WAKING", "Headroom", "Waking", "headroom_of"]
 
@@ -88,10 +88,10 @@ def _fact(trial: Run, rank: int) -> Mapping[str, Any]:
 
 
 def _foreign(trial: Run) -> float:
-    """Cores that others used while it trained: a sample is about the second before it, when the job may have begun."""
-    samples = trial.optional("system", "time", "what", "value").filter(pl.col("what") == "other CPU")
-    began = pl.lit(trial.optional("steps", "start")["start"].min())
-    trained = samples.filter(pl.col("time") >= began + SAMPLED)
+    """Cores that others used while it trained; where that took less than a second, from its start to its end."""
+    samples = trial.optional("system").filter(pl.col("what") == "other CPU")
+    began = trial.optional("steps").select(pl.col("start").min()).item() or 0
+    trained = samples_within(trial, "other CPU", began, samples.select(pl.col("time").max()).item() or began)
     mean = (trained if trained.height else samples)["value"].mean()
     return float(mean) if isinstance(mean, float) else 0.0
 

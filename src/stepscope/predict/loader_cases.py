@@ -118,8 +118,8 @@ Training in one process, three series with a quarter to four times of 16 samples
 """
 LONG = 5_000_000  # ns
 THREADED = 0.25  # the part by which a fetch without workers, which may use all cores, is expected to differ at most
-SEVERAL = 2  # threads that a fetch without workers may use: with two, operators took 0.51 to 0.58 of the time of one
-MADE_HERE = 0.1  # the part by which it may differ where it was tried, with the first few batches
+SEVERAL = 2  # threads that a fetch without workers may use: with two, operators took 0.5 to 0.9 of the time of one
+MADE_HERE = 0.1  # the part by which it is assumed to differ where a trial made some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

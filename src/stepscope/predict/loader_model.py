@@ -40,11 +40,13 @@ from stepscope.predict.loader_simulation import Case
 from stepscope.predict.pipeline import Pipeline
 
 __all__ = [
+    "NOISY",
     "SLOWED",
     "Change",
     "Contention",
     "LoaderModel",
     "Prediction",
+    "check_undisturbed",
     "evened",
     "fit",
     "names",
@@ -112,10 +114,14 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, headroom: Headroom
     return _agreed(fitted, headroom)
 
 
-def _undisturbed(model: LoaderModel) -> LoaderModel:
-    pipeline = model.pipeline
-    if (pipeline.foreign or 0.0) > TOO_NOISY * pipeline.cores:
+def check_undisturbed(pipeline: Pipeline, most: float = TOO_NOISY) -> None:
+    """Raise MissingData where other programs used more than the part `most` of the cores while it was recorded."""
+    if (pipeline.foreign or 0.0) > most * pipeline.cores:
         raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
+
+
+def _undisturbed(model: LoaderModel) -> LoaderModel:
+    check_undisturbed(model.pipeline)
     if model.disturbed > TOO_NOISY:
         raise MissingData("undisturbed trial", how=_ANOTHER_TRIAL)
     return model
@@ -182,7 +188,10 @@ def evened(model: LoaderModel, mended: Callable[[int, bool], Floats]) -> Predict
     batch b being one of worker b modulo their number, as they are and, with True, as they would be."""
     draws = [draw_replica(model, replica) for replica in range(REPLICAS)]
     cases = [
-        [case_of(model, Change(), replace(draw, batches=mended(replica, then))) for replica, draw in enumerate(draws)]
+        [
+            case_of(model, AS_RECORDED, replace(draw, batches=mended(replica, then)))
+            for replica, draw in enumerate(draws)
+        ]
         for then in (False, True)
     ]
     (found,) = _compared(model, (OTHER_BATCHES,), cases)

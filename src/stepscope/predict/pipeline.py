@@ -19,7 +19,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.predict.fetch_parts import Call, calls
 
-__all__ = ["FRESH", "SAMPLED", "Call", "Pipeline", "fetches", "pipeline", "threads_of"]
+__all__ = ["FRESH", "Call", "Pipeline", "fetches", "pipeline", "samples_within", "threads_of"]
 
 ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
 NOTICED = 0.25  # of a thread's CPU time: with less it may be serialising the batch before, or sampling lines
@@ -289,12 +289,16 @@ def threads_of(run: Run, rank: int) -> int:
 def _watched(run: Run, steps: _Steps, what: str, ranks: int, whose: pl.Expr = _ALL) -> float | None:
     """Mean of samples while steady steps ran, of the machine for each rank of the host.
 
-    A sample is about the second before it: the first may be about the start of the job, and counts only if alone.
+    The first may be about the start of the job, and counts only if alone.
     """
-    samples = run.optional("system").filter((pl.col("what") == what) & whose & (pl.col("time") <= steps.end))
-    whole = samples.filter(pl.col("time") >= steps.start + SAMPLED)
-    within = whole if whole.height else samples.filter(pl.col("time") >= steps.start)
+    whole = samples_within(run, what, steps.start, steps.end).filter(whose)
+    within = whole if whole.height else samples_within(run, what, steps.start - SAMPLED, steps.end).filter(whose)
     return _float(within["value"].mean()) / ranks if within.height else None
+
+
+def samples_within(run: Run, what: str, start: int, end: int) -> pl.DataFrame:
+    """Samples of the load that are about `start` to `end` (ns) alone: each is about the second before it."""
+    return run.optional("system").filter((pl.col("what") == what) & pl.col("time").is_between(start + SAMPLED, end))
 
 
 def _float(value: object) -> float:

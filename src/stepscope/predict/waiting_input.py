@@ -24,6 +24,7 @@ from stepscope.predict.pipeline import Pipeline, pipeline
 
 __all__ = [
     "COMPUTING",
+    "FULL",
     "MAX_IDLE",
     "MIN_BUSY",
     "NEARLY",

@@ -5,7 +5,7 @@ Training waits for batches for more than 5 % of its steps, and the largest part 
 or more, goes into copies: torch's own collate function copies tensors into shared memory, and the feeder thread of each
 worker pickles the batch and copies what is not there yet. And either no number of workers hides that on the cores there
 are, or training on the CPU is the limit, and its steps get shorter by more than 5 % with batches of an eighth of the
-size, as a simulation says.
+size, as a simulation says. Batches of less than 256 KiB are left alone.
 
 ## Why it costs time
 Copies need a core and memory bandwidth, and take longer the larger a batch is. Training on the CPU is the first in its
@@ -79,21 +79,24 @@ def _slow_to_touch(found: WaitingInput) -> bool:
 def _bytes(run: Run, rank: int) -> float:
     """Of a batch: tensors, and what goes through the pipe; infinite where that was not recorded."""
     sent = run.optional("loader_spans").filter(of_training(run, rank) & (pl.col("stage") == "send"))["count"].mean()
-    tensors = [row.value for row in _batch(run, rank)]
-    return sum(tensors) + sent if tensors and isinstance(sent, float) else inf
+    kinds = _kinds(run, rank)
+    return float(kinds["bytes"].sum()) + sent if kinds.height and isinstance(sent, float) else inf
 
 
 def _batch(run: Run, rank: int) -> tuple[Evidence, ...]:
-    """What the first recorded batch of a worker consists of, by kind of number; nothing where it was not recorded."""
-    rows = run.optional("batch_tensors").filter(
-        of_training(run, rank)
-    )  # fmt: skip
-    workers = max(1, rows.select("pid").n_unique())
-    kinds = rows.group_by("type").agg(pl.col("bytes").sum() / workers).sort(["bytes", "type"], descending=[True, False])
+    """What the first recorded batch of a worker consists of mostly; nothing where it was not recorded."""
     return tuple(
         Evidence(label=f"bytes of {kind} in a batch", value=size, unit="bytes", source="batch_tensors")
-        for kind, size in kinds.head(KINDS).iter_rows()
+        for kind, size in _kinds(run, rank).head(KINDS).iter_rows()
     )
+
+
+def _kinds(run: Run, rank: int) -> pl.DataFrame:
+    """Bytes in the first recorded batch of a worker by kind of number (mean), the largest first."""
+    rows = run.optional("batch_tensors").filter(of_training(run, rank))
+    workers = max(1, rows.select("pid").n_unique())
+    kinds = rows.group_by("type").agg(pl.col("bytes").sum() / workers)
+    return kinds.sort(["bytes", "type"], descending=[True, False])
 
 
 _ADVICE = (

@@ -19,10 +19,11 @@ evidence says how much: on a machine of many cores try one thread for each worke
 
 ## How the gain is predicted
 At most the wait, and twice the time in which the main thread could run but its own workers had the cores (its operator
-threads wait as well): cheaper loading gives both back. The low end is what more workers save: half of the wait, or less
-where the cores are needed. A step cannot get shorter than the CPU time of the job in it divided by the cores, and that
-time grows when cores share caches and memory. Where spans of loading were recorded, the range is
-narrowed by a simulation of the loader, which `stepscope predict loader` shows for each number of workers.
+threads wait as well), but of the rest of the step no more than 60 %: cheaper loading gives both back. The low end is
+what more workers save: half of the wait, or less where the cores are needed. A step cannot get shorter than the CPU
+time of the job in it divided by the cores, and that time grows when cores share caches and memory. Where spans of
+loading were recorded, the range is narrowed by a simulation of the loader, which `stepscope predict loader` shows for
+each number of workers.
 
 ## When it is wrong
 A loader that is slow once, when its workers start, looks slow in a run of few steps; so does a cold page cache. A
@@ -48,6 +49,7 @@ from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.predict.loader_model import SLOWED, Change, fit, predict, saving
 from stepscope.predict.pipeline import pipeline
+from stepscope.predict.waiting_input import FULL
 
 __all__ = ["RULE"]
 
@@ -60,7 +62,6 @@ MIN_OF_WAIT = 0.1  # of the wait: a line with less is beside the point
 LINES = 3
 FIRST_TRY = 2  # workers where the number of cores is not known: two cores are everywhere
 THREADED = 0.5  # of the CPU time of the thread that makes a batch: the sampler of lines takes far less
-FULL = 0.9  # of the cores in use: what is left does not feed another worker
 IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
 _WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fastprogress)/"  # of a loader in its loop
 

@@ -7,15 +7,16 @@ threads.
 
 ## Why it costs time
 Each batch that a worker makes is serialised, waits until the training process asks for it, and is taken apart again:
-one to two milliseconds, whatever is in it. And torch trains on the CPU with a thread for each core, which wait for each
-other after each operator. A worker that has one of these cores holds all of them up: with two threads on two cores,
-and samples that take 8 ms a batch, steps took 22 to 25 ms beside one, two or four workers, and 13 to 15 without any.
+one to two milliseconds, however small it is. And torch trains on the CPU with a thread for each core, which wait for
+each other after each operator. A worker that has one of these cores holds all of them up: with two threads on two
+cores, and samples that take 8 ms a batch, steps took 22 to 25 ms beside one, two or four workers, and 13 to 15 without
+any.
 
 ## What to do
 Use the number of workers that the advice names; with 0 the training process makes its batches itself, and prefetching,
 persistent workers and a timeout have to go. Fewer threads for training, which leave the workers a core, are no sure
-way: on two cores with one thread instead of two, steps became a tenth to a third shorter in two scripts with much
-loading, and a fifth to a half longer in three with little.
+way: on two cores with one thread instead of two, steps became a tenth to a third shorter in two scripts, and a fifth to
+a half longer in three others.
 
 ## How the gain is predicted
 The loader is simulated from the recorded batches with each smaller number of workers, on the cores that the job may
@@ -39,7 +40,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.predict.loader_model import Change, Prediction, fit, predict, without_workers
+from stepscope.predict.loader_model import Change, Prediction, check_undisturbed, fit, predict, without_workers
 from stepscope.predict.pipeline import Pipeline, pipeline
 from stepscope.predict.waiting_input import NEARLY, TRIED
 
@@ -56,8 +57,7 @@ def check(run: Run) -> Iterator[Finding]:
     measured = pipeline(run, ranks[0])
     if measured.unseen:
         raise MissingData("what the device did while training waited", how="record a trace, with --trace auto")
-    if (measured.foreign or 0.0) > OTHERS * measured.cores:
-        raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
+    check_undisturbed(measured, OTHERS)
     now, best = _compared(measured)
     if now - best.step_ns < LEAST * now:
         return

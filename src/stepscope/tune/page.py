@@ -5,6 +5,7 @@ from shlex import join
 
 from stepscope.core.report import Block, Cell, Table, Text, Value
 from stepscope.core.schema import Unit
+from stepscope.predict.loader_model import NOISY
 from stepscope.render.document import Page, Part
 from stepscope.sections import literal, many
 from stepscope.tune.change import Change
@@ -12,9 +13,6 @@ from stepscope.tune.loader import NOTHING_WAITS, Result, Row
 from stepscope.tune.visit import AS_IT_IS
 
 __all__ = ["page_of", "sentence_of"]
-
-DISTURBED = 0.05
-"""Of the cores: what other programs use is said from here on, as of predictions. Trials in turns bear with some."""
 
 _COLUMNS: tuple[tuple[str, Unit | None], ...] = (
     ("setting", None), ("median step", "ns"), ("data wait", "ratio"), ("times as fast", None), ("at least", None),
@@ -84,7 +82,7 @@ def _change(change: Change | None) -> Iterator[Block]:
 
 
 def _closing(result: Result, folder: str) -> Iterator[Block]:
-    if result.others is not None and result.others > DISTURBED:
+    if result.others is not None and result.others > NOISY:
         text = "Other programs used up to {} of the cores during a trial: stop them and try again."
         yield Text(text, (Value(result.others, "ratio"),))
     text = f"{many(result.trials, 'trial')} in {{}}, recorded in {literal(folder, 400)}."

@@ -13,7 +13,7 @@ from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
-from stepscope.predict.pipeline import SAMPLED
+from stepscope.predict.pipeline import samples_within
 from stepscope.tune.guess import simulated_workers
 
 __all__ = ["AS_IT_IS", "MOST_WORKERS", "Loader", "Setting", "Trial", "Visit", "visit_of", "warm_up"]
@@ -134,10 +134,8 @@ def visit_of(run: Run, wall_s: float, *, guess: bool = False) -> Visit:
 
 
 def _others(run: Run, steps: pl.DataFrame) -> float | None:
-    """A sample of the load is about the second before it, which is to be one of the steps."""
-    samples = run.optional("system", "time", "what", "value").filter(pl.col("what") == "other CPU")
-    first, last = pl.lit(steps["start"].min()), pl.lit(steps["end"].max())
-    return _mean(samples.filter(pl.col("time").is_between(first + SAMPLED, last))["value"])
+    first, last = (int(steps.select(end).item()) for end in (pl.col("start").min(), pl.col("end").max()))
+    return _mean(samples_within(run, "other CPU", first, last)["value"])
 
 
 def _loader(run: Run) -> Loader | None:
