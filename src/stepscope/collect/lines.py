@@ -80,7 +80,9 @@ PROMPT_S = 0.0002
 a look takes 50 µs and must not be interrupted itself."""
 
 _PYTHONS_OWN_S = 0.005  # another value is the job's wish and stays
-_GUARDED = sys.version_info < (3, 12)  # later Pythons collect between bytecodes only, never within a call of C
+_MAKES_FRAMES = (3, 11) <= sys.version_info < (3, 12)
+"""Frame objects are made as the stack is walked, which may start a collection; its callbacks hand the interpreter lock
+to the training thread while C code still points at frames that it then leaves: a crash."""
 _WAITING = os.path.join(os.path.dirname(os.__file__), "threading.py")  # innermost file of a thread that waits
 _MOST_DUE = 10_000  # samples that fell due in one wait and are looked at one by one
 _MOST_KEYS = 20_000  # stacks told apart by instruction before lines; forgotten and learnt again beyond
@@ -221,13 +223,13 @@ class Sampler:
         return len(passed)
 
     def _look(self, thread: int) -> tuple[tuple[Any, ...], int]:
-        """The stack of `thread`, without a garbage collection on the way.
+        """The stack of `thread`.
 
-        Frame objects are made as the stack is walked. Before Python 3.12 that may start a collection, whose callbacks
-        hand the interpreter lock to the training thread while C code still points at frames that it then leaves: a
-        crash.
+        The dictionary of frames holds the frame of this very function: a cycle that would keep every frame of the job,
+        and with them all locals, until a cyclic collection. So it is emptied in any case.
         """
-        collects = _GUARDED and gc.isenabled()
+        frames: dict[int, FrameType] = {}
+        collects = _MAKES_FRAMES and gc.isenabled()
         if collects:
             gc.disable()
         try:
@@ -235,6 +237,7 @@ class Sampler:
             self._set_interval(_alone(frames, thread))
             return self._walk(frames.get(thread))
         finally:
+            frames.clear()
             if collects:
                 gc.enable()
 
