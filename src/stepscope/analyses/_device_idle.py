@@ -87,7 +87,7 @@ def _device_idle(run: Run) -> tuple[DeviceIdle, ...]:
 
 def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
     rank = row["rank"]
-    work = device_work(run).filter((pl.col("rank") == rank) & (pl.col("device") == row["device"]))
+    work = device_work(run).filter((pl.col("rank") == rank) & pl.col("device").eq_missing(row["device"]))
     window, count = _window(run, row)
     if total(window) < SHORTEST:
         return None
@@ -128,7 +128,7 @@ def _window(run: Run, row: dict[str, int]) -> tuple[Spans, int]:
     first = [step for at, step in enumerate(traced) if at == 0 or step.step != traced[at - 1].step + 1]
     if not traced or row["last_end"] <= traced[0].start:
         return np.array([[row["first_start"], row["last_end"]]], dtype=np.int64), 1
-    starts = [step.start for step in first]
+    starts = sorted({step.start for step in first})
     lasts = [
         max(step.end for step in traced if start <= step.start < until) for start, until in pairwise([*starts, _NEVER])
     ]

@@ -141,8 +141,8 @@ def is_operator_name() -> pl.Expr:
 
 
 def step_number() -> pl.Expr:
-    """The N of `ProfilerStep#N`, null for other names."""
-    return pl.col("name").str.extract(r"^ProfilerStep#(\d+)").cast(pl.Int64)
+    """The N of `ProfilerStep#N`, null for other names and for a number beyond 64 bits."""
+    return pl.col("name").str.extract(r"^ProfilerStep#(\d+)").cast(pl.Int64, strict=False)
 
 
 def _host_tree(run: Run) -> HostTree:

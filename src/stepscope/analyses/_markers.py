@@ -45,7 +45,8 @@ def step_markers(run: Run) -> pl.DataFrame:
     """`ProfilerStep#N` on the host: rank, pid, thread, step, start, end, window, in order of time; perhaps none.
 
     Steps whose numbers follow each other are of one traced window; between windows nothing was recorded. Copies of
-    the annotation on the device are not steps: they are no rows of `host`.
+    the annotation on the device are not steps: they are no rows of `host`. A step that is written twice, or by two
+    threads at once, is one.
     """
     return run.once(_step_markers)
 
@@ -74,6 +75,7 @@ def backward_calls(run: Run) -> pl.DataFrame:
 def _step_markers(run: Run) -> pl.DataFrame:
     steps = _operations(run, pl.col("name").str.starts_with("ProfilerStep#")).with_columns(step=step_number())
     steps = steps.drop_nulls("step").select(*THREAD, "step", "start", "end").sort("rank", "start", "end")
+    steps = steps.unique(("rank", "step", "start", "end"), keep="first", maintain_order=True)
     follows = pl.col("step").diff().is_in([0, 1])
     return steps.with_columns(window=(~follows).fill_null(False).cum_sum().over("rank").cast(pl.Int64))
 

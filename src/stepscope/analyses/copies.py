@@ -40,7 +40,7 @@ def compute(run: Run) -> pl.DataFrame:
     rows = []
     for part in parts(copies, "rank", "device"):
         rank, device = part.select("rank", "device").row(0)
-        beside = union(spans(kernels.filter((pl.col("rank") == rank) & (pl.col("device") == device))))
+        beside = union(spans(kernels.filter((pl.col("rank") == rank) & pl.col("device").eq_missing(device))))
         rows += [_row(of_kind, beside) for of_kind in part.partition_by(KINDS)]
     by = ("rank", "device", "total", "copy", "host_memory")
     return table(rows, COLUMNS).sort(by, descending=[name == "total" for name in by])

@@ -84,7 +84,7 @@ def _stalls(run: Run, calls: pl.DataFrame) -> Ints:
     ranks = calls["rank"].to_numpy()
     for rank, busy in busy_of(run).items():
         rows = np.nonzero(ranks == rank)[0]
-        if len(rows):
+        if len(rows) and len(busy):
             stalls[rows] = _of_rank(calls[rows], busy, launch_starts(run, rank))
     return stalls
 

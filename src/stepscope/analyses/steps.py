@@ -7,8 +7,9 @@ it; optimizer `Optimizer.step#…`; backward from the first to the last operator
 frame of the call where stacks were recorded; forward from the end of the data wait to backward. Then data_wait +
 forward + backward + optimizer + other = duration exactly; data_wait is null when no loader was seen, and counts as 0.
 
-Tags added here: `warm-up` for the first three steps of a rank on the probe's clock, `traced` for steps of a trace, and
-`long` for steps of more than five times the median of the rank's untraced steps (of all its steps if all are traced).
+Tags added here: `warm-up` for the first three steps of a rank on the probe's clock, `traced` for steps of a trace,
+`long` for steps of more than five times the median of the rank's untraced steps (of all its steps if all are traced),
+and `empty` for steps of a trace without any operator and for steps without length.
 """
 
 import polars as pl
@@ -88,6 +89,7 @@ def _tagged(steps: pl.DataFrame) -> pl.DataFrame:
     flags = {
         "warm-up": (pl.col("clock") != "kineto").fill_null(True) & (place < WARM_UP_STEPS),
         "long": pl.col("duration") > LONG * usual,
+        "empty": pl.col("duration") <= 0,
     }
     known = pl.col("tags").fill_null([])
     added = [

@@ -77,13 +77,13 @@ def _busy(run: Run) -> tuple[tuple[float, DeviceIdle], ...]:
 
 
 def _matmul(run: Run, row: DeviceIdle) -> float:
-    own = (pl.col("rank") == row.rank) & (pl.col("device") == row.device)
+    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
     return total(union(spans(fp32_matmul_kernels(run).filter(own & pl.col("fp32_matmul"))))) / row.steps
 
 
 def _could_use_tf32(run: Run, row: DeviceIdle) -> bool:
     """True if the device has TF32 and the process did not switch it on; kernels tell where nothing else does."""
-    devices = run.optional("devices").filter((pl.col("rank") == row.rank) & (pl.col("device") == row.device))
+    devices = run.optional("devices").filter((pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device))
     capability = devices["capability"].cast(pl.Float64, strict=False).max()
     precision = run.optional("processes").filter(pl.col("rank") == row.rank)["matmul_precision"].drop_nulls()
     switched_on = precision.is_in(["high", "medium"]).any()

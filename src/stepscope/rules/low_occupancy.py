@@ -78,7 +78,7 @@ def _busy(run: Run) -> tuple[tuple[float, float, float | None, DeviceIdle], ...]
 
 def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
     """Empty device time of small kernels, their time (both ns per step), and their mean occupancy."""
-    own = (pl.col("rank") == row.rank) & (pl.col("device") == row.device)
+    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
     kernels = fp32_matmul_kernels(run).filter(own & ~pl.col("fp32_matmul") & (pl.col("blocks_per_sm") < 1))
     if kernels.is_empty():
         return 0.0, 0.0, None

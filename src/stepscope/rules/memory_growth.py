@@ -42,12 +42,15 @@ NEARLY_ALL = 0.8  # of the steps: a line that keeps memory more rarely is not wh
 PLACES = 3
 
 
+_PEAK = pl.coalesce("allocated", "rise")  # traces from before torch 1.10 have no totals
+
+
 def check(run: Run) -> Iterator[Finding]:
-    pace = pl.max_horizontal(MIN_SHARE * pl.col("allocated"), pl.lit(MIN_BYTES))
+    pace = pl.max_horizontal(MIN_SHARE * _PEAK, pl.lit(MIN_BYTES))
     rows = memory_peaks(run).filter((pl.col("steps") >= MIN_STEPS) & (pl.col("growth") > pace))
     if rows.is_empty():
         return
-    worst = rows.sort(pl.col("growth") / pl.col("allocated"), descending=True, maintain_order=True).row(0, named=True)
+    worst = rows.sort(pl.col("growth") / _PEAK, descending=True, maintain_order=True).row(0, named=True)
     yield Finding(
         title="Memory grows from step to step",
         cause="model",
@@ -62,8 +65,11 @@ def check(run: Run) -> Iterator[Finding]:
 def _evidence(row: dict[str, float]) -> Iterator[Evidence]:
     source = "memory_peaks"
     yield Evidence(label="median growth per step", value=row["growth"], unit="bytes", source=source)
-    yield Evidence(label="peak of allocated memory", value=row["allocated"], unit="bytes", source=source)
-    if row["capacity"]:
+    if row["allocated"] is None:
+        yield Evidence(label="peak above the start", value=row["rise"], unit="bytes", source=source)
+    else:
+        yield Evidence(label="peak of allocated memory", value=row["allocated"], unit="bytes", source=source)
+    if row["capacity"] and row["allocated"] is not None:
         left = max(0, row["capacity"] - row["allocated"]) / row["growth"]
         yield Evidence(label="steps until the device is full", value=int(left), unit="count", source=source)
     yield Evidence(label="traced steps", value=row["steps"], unit="count", source=source)

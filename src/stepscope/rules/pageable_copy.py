@@ -74,7 +74,9 @@ def _pageable(run: Run) -> tuple[tuple[float, float, DeviceIdle], ...]:
 
 def _copies(run: Run, row: DeviceIdle) -> tuple[float, float]:
     """Time of pageable copies without a kernel beside them, in ns per step, and their bytes per step."""
-    work = device_work(run, "name", "bytes").filter((pl.col("rank") == row.rank) & (pl.col("device") == row.device))
+    work = device_work(run, "name", "bytes").filter(
+        (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
+    )
     copies = work.filter(pl.col("name").str.contains(PAGEABLE) & (pl.col("bytes").fill_null(MIN_BYTES) >= MIN_BYTES))
     exposed = total(subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel"))))
     return exposed / row.steps, float(copies["bytes"].sum()) / row.steps

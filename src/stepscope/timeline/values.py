@@ -30,6 +30,8 @@ def device_values(run: Run) -> Iterator[Share | Series]:
     for part in work.partition_by("rank", "device", maintain_order=True):
         rank, device = part.select("rank", "device").row(0)
         busy = union(spans(part))
+        if not len(busy):
+            continue  # kernels without length, as damaged traces have
         before = np.concatenate(([0], np.cumsum(busy[:, 1] - busy[:, 0])))
         name = "a kernel runs" if device is None else f"GPU {device}: a kernel runs"
         track = _track(f"busy:{rank}:{device}", rank, None, name, busy[:, 0], busy[:, 1], "ratio", means=True)

@@ -12,14 +12,20 @@ from stepscope.importers.kineto.decimals import whole_number
 from stepscope.importers.kineto.source import Note
 
 __all__ = [
-    "NAMELESS", "NO_NAME", "Event", "as_json", "decimals", "finite", "identifiers", "names", "not_a_number", "texts",
-    "whole_numbers",
+    "NAMELESS", "NOWHERE", "NO_NAME", "UNKNOWN", "Event", "as_json", "decimals", "finite", "identifiers", "located",
+    "names", "not_a_number", "texts", "whole_numbers",
 ]  # fmt: skip
 
 Event = dict[str, Any]
 _ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 NO_NAME = "(no name)"
 """Shown for an event without a name."""
+
+UNKNOWN = "unknown"
+"""Stands for a process or a thread that an event does not name: without one it could not be nested among others."""
+
+NOWHERE = f"event of no process or no thread: put in one called {UNKNOWN}"
+"""Told of such events."""
 
 NAMELESS = f"event without a name: shown as {NO_NAME}"
 """Told of such events."""
@@ -62,6 +68,11 @@ def identifiers(values: Iterable[object]) -> list[str | None]:
         else:
             result.append(None)
     return result
+
+
+def located(ids: Iterable[object]) -> list[str]:
+    """As `identifiers`; an event of no process or thread is put in one that is called UNKNOWN."""
+    return [UNKNOWN if text is None else text for text in identifiers(ids)]
 
 
 def names(events: list[Event], note: Note) -> list[str]:

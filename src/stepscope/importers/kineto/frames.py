@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.importers.kineto.columns import NAMELESS, NO_NAME, finite, identifiers, not_a_number
+from stepscope.importers.kineto.columns import NAMELESS, NO_NAME, NOWHERE, UNKNOWN, finite, identifiers, not_a_number
 from stepscope.importers.kineto.columns import texts as as_texts
 from stepscope.importers.kineto.decimals import whole_number
 from stepscope.importers.kineto.events import DEVICE_KINDS, HOST_KINDS, kind_named
@@ -30,6 +30,7 @@ _DEVICES = ("device", "device_type")
 
 
 def _host(events: Regular, identity: Identity, note: Note) -> Columns:
+    _note_nowhere(events, note)
     return {
         **_common(events, identity),
         **_identifiers(events, "thread", "tid"),
@@ -111,7 +112,16 @@ def _mapped(codes: Codes | None, convert: Callable[[list[Any]], Any]) -> pl.Seri
 
 def _identifiers(events: Regular, column: str, member: str) -> Columns:
     found = _mapped(events.codes(member), identifiers)
-    return {} if found is None else {column: found}
+    if found is None:
+        return {column: pl.repeat(UNKNOWN, len(events), dtype=pl.String, eager=True)}
+    return {column: found.fill_null(UNKNOWN)}
+
+
+def _note_nowhere(events: Regular, note: Note) -> None:
+    homes = [_mapped(events.codes(member), identifiers) for member in ("pid", "tid")]
+    known = [home.is_not_null() for home in homes if home is not None]
+    nowhere = len(events) if len(known) < len(homes) else int((~(known[0] & known[1])).sum())
+    note(NOWHERE, nowhere)
 
 
 def _names(events: Regular, note: Note) -> pl.Series:

@@ -6,7 +6,16 @@ from typing import Any
 import polars as pl
 
 from stepscope.core.trace import Sink
-from stepscope.importers.kineto.columns import Event, decimals, identifiers, names, texts, whole_numbers
+from stepscope.importers.kineto.columns import (
+    NOWHERE,
+    Event,
+    decimals,
+    identifiers,
+    located,
+    names,
+    texts,
+    whole_numbers,
+)
 from stepscope.importers.kineto.decimals import whole_number
 from stepscope.importers.kineto.events import DEVICE_KINDS, HOST_KINDS, Rows, kind_of
 from stepscope.importers.kineto.header import Identity
@@ -42,11 +51,13 @@ def host_pids(host: Rows) -> Counter[str]:
 def _add_host(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
     """Ranges of threads: operators, annotations, runtime and driver calls, Python frames."""
     arguments = _arguments(rows)
+    homes = (identifiers((event.get("pid"), event.get("tid"))) for event in rows.events)
+    note(NOWHERE, sum(None in home for home in homes))
     sink.add(
         "host",
         {
             **_common(rows, identity),
-            "thread": identifiers(event.get("tid") for event in rows.events),
+            "thread": located(event.get("tid") for event in rows.events),
             "name": names(rows.events, note),
             "kind": [kind_of(event, HOST_KINDS) for event in rows.events],
             "start": pl.Series(rows.start),
@@ -91,7 +102,7 @@ def _add_memory(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
         {
             **_common(rows, identity),
             **numbers,
-            "thread": identifiers(event.get("tid") for event in rows.events),
+            "thread": located(event.get("tid") for event in rows.events),
             "time": pl.Series(rows.start),
             "device_type": small(numbers["device_type"]),
             "device": small(numbers["device"]),
@@ -105,7 +116,7 @@ def _add_flows(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
         "flows",
         {
             **_common(rows, identity),
-            "thread": identifiers(event.get("tid") for event in rows.events),
+            "thread": located(event.get("tid") for event in rows.events),
             "time": pl.Series(rows.start),
             "id": whole_numbers([event.get("id") for event in rows.events], "id", note),
             "kind": texts([event.get("cat", event.get("name")) for event in rows.events]),
@@ -134,7 +145,7 @@ def _add_counters(rows: Rows, identity: Identity, note: Note, sink: Sink) -> Non
         "counters",
         {
             "rank": [identity.rank] * len(index),
-            "pid": identifiers(pids),
+            "pid": located(pids),
             "index": index,
             "name": labels,
             "time": times,
@@ -150,12 +161,12 @@ def _add_instants(rows: Rows, identity: Identity, note: Note, sink: Sink) -> Non
 
 def add_threads(metadata: list[Event], identity: Identity, sink: Sink) -> None:
     """Names of threads; of several names of one thread the last holds."""
-    found: dict[tuple[str | None, str | None], str] = {}
+    found: dict[tuple[str, str], str] = {}
     for event in metadata:
         arguments = event.get("args")
         name = arguments.get("name") if isinstance(arguments, dict) else None
         if event.get("name") == "thread_name" and isinstance(name, str):
-            pid, thread = identifiers((event.get("pid"), event.get("tid")))
+            pid, thread = located((event.get("pid"), event.get("tid")))
             found[pid, thread] = name
     sink.add(
         "threads",
@@ -171,7 +182,7 @@ def add_threads(metadata: list[Event], identity: Identity, sink: Sink) -> None:
 def _common(rows: Rows, identity: Identity) -> Columns:
     return {
         "rank": [identity.rank] * len(rows),
-        "pid": identifiers(event.get("pid") for event in rows.events),
+        "pid": located(event.get("pid") for event in rows.events),
         "index": rows.index,
     }
 
