@@ -317,7 +317,9 @@ def always(gain: float, rank: int, explains: str = "", low: float = 0) -> Rule:
     """A rule that always finds the same."""
 
     def check(run: Run) -> Iterator[Finding]:
-        saved = Gain(low_ns=round(low * MS), high_ns=round(gain * MS), basis="test", confidence="table")
+        saved = Gain(
+            low_ns=round(low * MS), high_ns=round(gain * MS), step_ns=1000 * MS, basis="test", confidence="table"
+        )
         advice = (Advice(text="Mend it"),)
         yield Finding(title="It", cause="model", evidence=(), gain=saved, advice=advice, ranks=(rank,))
 

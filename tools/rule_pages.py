@@ -51,5 +51,5 @@ def example(name: str, rule: Rule) -> str:
     times = step_times(run)
     printed = io.StringIO()
     for finding in findings:
-        print_finding(console_for(printed), FindingBlock(name, finding), times.mean if times else None, ())
+        print_finding(console_for(printed), FindingBlock(name, finding), (), of_steps=times is not None)
     return "\n".join(line.rstrip() for line in printed.getvalue().strip("\n").splitlines())

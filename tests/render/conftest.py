@@ -25,7 +25,13 @@ def finding(number: int) -> FindingBlock:
                 Evidence(label="data wait", value=26 * MS, unit="ns", source="steps"),
                 Evidence(label="share of the step", value=0.634, unit="ratio", source="steps"),
             ),
-            gain=Gain(low_ns=12 * MS, high_ns=20 * MS, basis="the wait without loading", confidence="structural"),
+            gain=Gain(
+                low_ns=12 * MS,
+                high_ns=20 * MS,
+                step_ns=150 * MS,
+                basis="the wait without loading",
+                confidence="structural",
+            ),
             advice=(
                 Advice(text="Load in workers:", code="DataLoader(\n    dataset,\n    num_workers=2,\n)"),
                 Advice(text="Make the transform cheaper."),
@@ -91,7 +97,7 @@ def hostile_report(request: pytest.FixtureRequest) -> Report:
         title=name,
         cause="operator",
         evidence=(Evidence(label=name, value=float("nan"), unit="ns", source=name),),
-        gain=Gain(low_ns=0, high_ns=1, basis=name, confidence="table"),
+        gain=Gain(low_ns=0, high_ns=1, step_ns=1, basis=name, confidence="table"),
         advice=(Advice(text=name, code=name),),
         ranks=tuple(range(100)),
         where=(Place(file=name, line=1, symbol=name, text=name),),

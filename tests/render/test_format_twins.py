@@ -33,7 +33,7 @@ process.stdout.write(JSON.stringify({
   marks: cases.marks.map(([value, unit, most]) => onAxis(value, unit, most)),
   names: cases.names.map(([name, limit]) => plain(name, limit)),
   code: cases.code.map((code) => codeLines(code)),
-  gains: cases.gains.map(([low_ns, high_ns, step]) => gainText({ low_ns, high_ns }, step)),
+  gains: cases.gains.map(([low_ns, high_ns, step_ns, ofSteps]) => gainText({ low_ns, high_ns, step_ns }, ofSteps)),
   differences: cases.quantities.filter(([value]) => value !== null).map((one) => signed(...one)),
   counts: cases.counts.map((number) => counted(number, "step")),
 }));
@@ -51,7 +51,8 @@ def quantities() -> list[tuple[float | int | None, Unit | None]]:
 
 
 def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit | None]], tmp_path: Path) -> None:
-    gains = [(0, 5, 10), (0, 0, 10), (12_000_000, 20_000_000, 41_200_000), (1_125_000, 9_000_000_000, None), (7, 7, 3)]
+    spans = ((0, 5, 10), (0, 0, 10), (0, 0, 0), (12_000_000, 20_000_000, 41_200_000), (1_125_000, 9 * 10**9, 10**10))
+    gains = [(*span, of_steps) for span in spans for of_steps in (True, False)]
     marks = [
         (value, unit, most)
         for value in (0, 500_000, 20_000_000, 2**20)
@@ -79,7 +80,8 @@ def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit 
     assert told["names"] == [plain(name, limit) for name in NAMES for limit in (160, 40)]
     assert told["code"] == [code_lines(code) for code in CODE]
     assert told["gains"] == [
-        gain_text(Gain(low_ns=low, high_ns=high, basis="", confidence="table"), step) for low, high, step in gains
+        gain_text(Gain(low_ns=low, high_ns=high, step_ns=step, basis="", confidence="table"), of_steps=of_steps)
+        for low, high, step, of_steps in gains
     ]
     assert told["counts"] == [counted(number, "step") for number in (0, 1, 2, 999, 1000, 1_234_567)]
     assert quantity(math.nan, "ns") == ABSENT

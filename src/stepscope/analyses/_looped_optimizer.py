@@ -25,7 +25,7 @@ MIN_SAMPLES = 5  # of the optimizer phase, before what they show is believed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopedOptimizer:
-    """The optimizer phase of one rank: mean time per steady step in ns, its share of the step, and what loops."""
+    """The optimizer phase of one rank: mean time per steady step and that step, in ns, and what loops."""
 
     rank: int
     name: str
@@ -33,7 +33,7 @@ class LoopedOptimizer:
     elements: int
     fusable: bool
     time: float
-    share: float
+    step: float
     places: tuple[Place, ...]
 
 
@@ -76,7 +76,7 @@ def _of_rank(run: Run, row: dict[str, object]) -> LoopedOptimizer | None:
         elements=int(str(row["elements"])),
         fusable=row["name"] in FUSABLE,
         time=optimizer,
-        share=optimizer / duration if duration else 0.0,
+        step=duration,
         places=_places(samples),
     )
 

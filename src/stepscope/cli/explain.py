@@ -45,4 +45,4 @@ def COMMAND(rule: str) -> None:
     run, findings = example_findings(group.get(name), fixed=False)
     times = step_times(run)
     for finding in findings:
-        print_finding(console, FindingBlock(name, finding), times.mean if times else None, ())
+        print_finding(console, FindingBlock(name, finding), (), of_steps=times is not None)

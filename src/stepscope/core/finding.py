@@ -42,18 +42,23 @@ class Evidence:
 class Gain:
     """Predicted time saved per step, in ns averaged over all steps, as a range.
 
-    `basis` names the reasoning. `confidence`: structural (follows from the shape of the run), benchmarked (measured
-    on this kind of machine) or table (from published figures).
+    `step_ns` is the mean step on the clock that the range is counted on (host, or device), or all that was recorded
+    where no steps are marked: nothing saves more than it. `basis` names the reasoning. `confidence`: structural
+    (follows from the shape of the run), benchmarked (measured on this kind of machine) or table (from published
+    figures).
     """
 
     low_ns: int
     high_ns: int
+    step_ns: int
     basis: str
     confidence: Confidence
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low_ns <= self.high_ns:
-            raise ValueError(f"a gain is a range of time saved, not [{self.low_ns}, {self.high_ns}]")
+        if not 0 <= self.low_ns <= self.high_ns <= self.step_ns:
+            raise ValueError(
+                f"a gain is a range of time saved of a step, not [{self.low_ns}, {self.high_ns}] of {self.step_ns}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,7 @@ def gain(found: WaitingInput, changes: Sequence[Change], basis: str) -> Gain:
     return Gain(
         low_ns=max(0, found.now - max(row.high_ns for row in rows)),
         high_ns=max(0, found.now - min(row.low_ns for row in rows)),
+        step_ns=found.now,
         basis=f"{basis}, simulated ({rows[0].basis})",
         confidence="structural",
     )

@@ -82,9 +82,9 @@ class Report:
     parts: tuple[Part, ...]
 
     @property
-    def mean_step(self) -> float | None:
-        """Mean step in ns, which gains are shares of; None without steps."""
-        return self.run.step_ns.mean if self.run.step_ns else None
+    def of_steps(self) -> bool:
+        """Whether steps are marked, so that gains are of a mean step."""
+        return self.run.step_ns is not None
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -112,9 +112,9 @@ class Page:
     parts: tuple[Part, ...]
 
     @property
-    def mean_step(self) -> float | None:
-        """Nothing that gains could be shares of: they are of different runs."""
-        return None
+    def of_steps(self) -> bool:
+        """A comparison has no findings of its own."""
+        return False
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -117,13 +117,13 @@ def cell(value: object, unit: Unit | None, limit: int = NAME_LIMIT) -> str:
             return plain(str(value), limit)
 
 
-def gain_text(gain: Gain, step_ns: float | None) -> str:
-    """`saves 12–20 ms of the mean step (8–13 %)`; `step_ns` is that step, None where the source marks no steps."""
+def gain_text(gain: Gain, *, of_steps: bool) -> str:
+    """`saves 12–20 ms of the mean step (8–13 %)`; without `of_steps`, where the source marks none, of all its time."""
     scale, suffix = _scale(gain.high_ns, _TIME_SCALES)
     times = _range(_digits(gain.low_ns / scale), _digits(gain.high_ns / scale))
-    if not step_ns:
+    if not of_steps or not gain.step_ns:
         return f"saves {times} {suffix} of the recorded time"
-    low, high = min(gain.low_ns / step_ns, 1.0), min(gain.high_ns / step_ns, 1.0)
+    low, high = gain.low_ns / gain.step_ns, gain.high_ns / gain.step_ns
     return f"saves {times} {suffix} of the mean step ({_range(_percent(low), _percent(high))} %)"
 
 

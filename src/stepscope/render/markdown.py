@@ -136,7 +136,7 @@ def _flame(flame: Flame) -> list[str]:
 def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
     lines = [f"### {escape(plain(finding.title, limit=400))}", ""]
     if finding.gain:
-        gain = f"**{escape(gain_text(finding.gain, report.mean_step))}**: {_with_commands(finding.gain.basis)}"
+        gain = f"**{escape(gain_text(finding.gain, of_steps=report.of_steps))}**: {_with_commands(finding.gain.basis)}"
         lines += [f"{gain} ({escape(finding.gain.confidence)}).", ""]
     lines += [f"Rule {_code(rule)}, cause: {escape(finding.cause)}.", ""]
     lines += [

@@ -107,7 +107,7 @@ def print_summary(console: Console, report: Report) -> None:
             _print_block(console, block, report)
     for number, block in enumerate(report.findings[:_TOP], 1):
         console.print()
-        _print_brief(console, number, block.finding, report.mean_step, roomy=len(report.findings) < _TOP)
+        _print_brief(console, number, block.finding, of_steps=report.of_steps, roomy=len(report.findings) < _TOP)
     rest = len(report.findings) - _TOP
     if rest > 0:
         console.print(Line(f"{counted(rest, 'more finding')} in the full report."))
@@ -167,7 +167,7 @@ def _print_block(console: Console, block: Block, report: Report | Page) -> None:
         case Lanes():
             _print_block(console, lanes_table(block), report)
         case FindingBlock():
-            print_finding(console, block, report.mean_step, report.ranks)
+            print_finding(console, block, report.ranks, of_steps=report.of_steps)
         case _:
             assert_never(block)
 
@@ -233,9 +233,9 @@ def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
     return [(fills[i], _STYLES[i]) for i in looks([part.label for part in bars.parts], len(_STYLES))]
 
 
-def _print_brief(console: Console, number: int, finding: Finding, mean_step: float | None, *, roomy: bool) -> None:
+def _print_brief(console: Console, number: int, finding: Finding, *, of_steps: bool, roomy: bool) -> None:
     """A finding in five lines, more only if `roomy`: title and gain, evidence, place, what to do, code."""
-    second = _print_heading(console, f"{number}. ", finding, mean_step)
+    second = _print_heading(console, f"{number}. ", finding, of_steps=of_steps)
     evidence = [f"{plain(e.label)} {quantity(e.value, e.unit)}" for e in finding.evidence]
     if not roomy:
         evidence = _fitting(evidence, console.width - 3 - second.cell_len)
@@ -259,13 +259,13 @@ def _fitting(texts: list[str], room: int) -> list[str]:
     return [text for text, end in zip(texts, ends, strict=True) if end - len("; ") <= room] or texts[:1]
 
 
-def print_finding(console: Console, block: FindingBlock, mean_step: float | None, all_ranks: tuple[int, ...]) -> None:
-    """Print a finding in full; `mean_step` in ns makes a share of the gain, `all_ranks` are those of the run."""
+def print_finding(console: Console, block: FindingBlock, all_ranks: tuple[int, ...], *, of_steps: bool) -> None:
+    """Print a finding in full; `all_ranks` are those of the run, `of_steps`: it marks steps."""
     finding = block.finding
     console.print()
     _print_words(console, Line(plain(finding.title, limit=400), style="bold"))
     if finding.gain:
-        _print_words(console, Line(f"  {gain_text(finding.gain, mean_step)}", style="green"))
+        _print_words(console, Line(f"  {gain_text(finding.gain, of_steps=of_steps)}", style="green"))
     _print_field(console, "rule", f"{plain(block.rule)} · {finding.cause}{_ranks(finding.ranks, all_ranks)}")
     if finding.gain:
         _print_field(console, "gain is", f"{plain(finding.gain.basis, limit=400)} ({finding.gain.confidence})")
@@ -280,10 +280,10 @@ def print_finding(console: Console, block: FindingBlock, mean_step: float | None
             _print_words(console, Line(line, style="cyan"), lead=" " * (_VALUE_COLUMN + 2))
 
 
-def _print_heading(console: Console, lead: str, finding: Finding, mean_step: float | None) -> Line:
+def _print_heading(console: Console, lead: str, finding: Finding, *, of_steps: bool) -> Line:
     """Title and gain on one line; a gain that does not fit is returned, to begin the next line."""
     title = Line(f"{lead}{plain(finding.title, limit=200)}", style="bold")
-    gain = Line(gain_text(finding.gain, mean_step), style="green") if finding.gain else Line()
+    gain = Line(gain_text(finding.gain, of_steps=of_steps), style="green") if finding.gain else Line()
     room = console.width - title.cell_len - gain.cell_len
     if gain and room >= 2:
         title.append(" " * room).append_text(gain)

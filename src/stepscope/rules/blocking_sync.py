@@ -59,6 +59,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(worst.sync / 2),
             high_ns=int(worst.sync),
+            step_ns=int(worst.step),
             basis="idle time of the device that begins in a blocking call or right after it",
             confidence="structural",
         ),

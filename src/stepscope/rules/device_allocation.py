@@ -55,6 +55,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(worst.allocation / 2),
             high_ns=int(worst.allocation),
+            step_ns=int(worst.step),
             basis="idle time of the device between such calls and the work launched after them",
             confidence="structural",
         ),

@@ -62,6 +62,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(exposed[worst.rank] / 2),
             high_ns=int(exposed[worst.rank]),
+            step_ns=int(worst.step),
             basis="communication that no computing hides, waiting for other ranks included",
             confidence="structural",
         ),

@@ -29,7 +29,7 @@ from stepscope.analyses._fp32_matmul import fp32_matmul_kernels
 from stepscope.analyses._work import need_gpu
 from stepscope.analyses.bound import UTILISED
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
-from stepscope.core.intervals import spans, total, union
+from stepscope.core.intervals import intersect, spans, total, union
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
@@ -60,6 +60,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(SAVED[0] * time),
             high_ns=int(SAVED[1] * time),
+            step_ns=int(worst.step),
             basis="published peaks of float32 and TF32, less what memory and small matrices keep",
             confidence="table",
         ),
@@ -78,7 +79,8 @@ def _busy(run: Run) -> tuple[tuple[float, DeviceIdle], ...]:
 
 def _matmul(run: Run, row: DeviceIdle) -> float:
     own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
-    return total(union(spans(fp32_matmul_kernels(run).filter(own & pl.col("fp32_matmul"))))) / row.steps
+    kernels = union(spans(fp32_matmul_kernels(run).filter(own & pl.col("fp32_matmul"))))
+    return total(intersect(kernels, row.window)) / row.steps
 
 
 def _could_use_tf32(run: Run, row: DeviceIdle) -> bool:

@@ -51,7 +51,11 @@ def check(run: Run) -> Iterator[Finding]:
             Evidence(label="share of the mean step", value=gc / step, unit="ratio", source="steps"),
         ),
         gain=Gain(
-            low_ns=int(gc / 2), high_ns=int(gc), basis="measured time of the collections", confidence="structural"
+            low_ns=int(gc / 2),
+            high_ns=int(gc),
+            step_ns=int(step),
+            basis="measured time of the collections",
+            confidence="structural",
         ),
         advice=(Advice(text="Once model and data are built, take them out of every later collection", code=_FREEZE),),
         ranks=tuple(rank for _, _, rank in slow),

@@ -85,6 +85,7 @@ def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
         gain=Gain(
             low_ns=int(max(high / 2, KEPT * group.low)),
             high_ns=int(high),
+            step_ns=int(step),
             basis="samples of these lines, as a 95 % interval",
             confidence="structural",
         ),
@@ -140,6 +141,7 @@ def _idle(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(worst.host / 2),
             high_ns=int(worst.host),
+            step_ns=int(worst.step),
             basis="idle time of the device that neither data wait nor blocking calls explain",
             confidence="structural",
         ),

@@ -32,6 +32,7 @@ for several ranks, the rank that waits is not the one to mend.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 
 import polars as pl
@@ -100,6 +101,7 @@ def _gain(worst: InputWait, facts: LoaderFacts, crowded: float) -> Gain:
     return Gain(
         low_ns=int(low),
         high_ns=int(worst.wait + min(UNCOUNTED * crowded, SLOWED * (worst.step - worst.wait))),
+        step_ns=int(worst.step),
         basis="from more workers on the cores there are, to all of the wait if loading itself gets cheaper",
         confidence="structural",
     )
@@ -118,9 +120,7 @@ def _narrowed(gain: Gain, run: Run, worst: InputWait, facts: LoaderFacts) -> Gai
     low, high = max(low, gain.low_ns), min(high, gain.high_ns)
     if low > high or (low, high) == (gain.low_ns, gain.high_ns):
         return gain
-    return Gain(
-        low_ns=low, high_ns=high, basis=f"{gain.basis}; simulated from spans of loading", confidence="structural"
-    )
+    return replace(gain, low_ns=low, high_ns=high, basis=f"{gain.basis}; simulated from spans of loading")
 
 
 def _slowest(calls: tuple[WorkerCall, ...]) -> tuple[Evidence, ...]:

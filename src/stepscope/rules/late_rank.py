@@ -53,8 +53,9 @@ def check(run: Run) -> Iterator[Finding]:
         cause=_CAUSES[found.cause],
         evidence=_evidence(found),
         gain=Gain(
-            low_ns=int(found.delay / 2),
-            high_ns=int(found.delay),
+            low_ns=int(min(found.delay, found.step) / 2),
+            high_ns=int(min(found.delay, found.step)),
+            step_ns=int(found.step),
             basis="the time by which this rank comes after all others",
             confidence="structural",
         ),

@@ -29,7 +29,7 @@ from stepscope.analyses._fp32_matmul import fp32_matmul_kernels
 from stepscope.analyses._work import need_gpu
 from stepscope.analyses.bound import UTILISED
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
-from stepscope.core.intervals import spans, total, union
+from stepscope.core.intervals import intersect, spans, total, union
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
@@ -60,6 +60,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(empty / 2),
             high_ns=int(empty),
+            step_ns=int(worst.step),
             basis="time of small kernels times the part of the device they leave empty",
             confidence="structural",
         ),
@@ -89,7 +90,7 @@ def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
         (pl.col("occupancy") * duration).sum().alias("weighted"),
         duration.filter(pl.col("occupancy").is_not_null()).sum().alias("known"),
     ).row(0, named=True)
-    busy = total(union(spans(kernels)))  # kernels side by side leave the device empty once
+    busy = total(intersect(union(spans(kernels)), row.window))  # kernels side by side leave the device empty once
     scale = busy / row.steps / sums["time"] if sums["time"] else 0.0
     return sums["empty"] * scale, sums["time"] * scale, sums["weighted"] / sums["known"] if sums["known"] else None
 

@@ -28,7 +28,7 @@ from stepscope.analyses._device import device_work
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
-from stepscope.core.intervals import spans, subtract, total
+from stepscope.core.intervals import intersect, spans, subtract, total
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
@@ -56,6 +56,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(exposed / 2),
             high_ns=int(exposed),
+            step_ns=int(worst.step),
             basis="copies from pageable memory while no kernel runs",
             confidence="structural",
         ),
@@ -78,8 +79,8 @@ def _copies(run: Run, row: DeviceIdle) -> tuple[float, float]:
         (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
     )
     copies = work.filter(pl.col("name").str.contains(PAGEABLE) & (pl.col("bytes").fill_null(MIN_BYTES) >= MIN_BYTES))
-    exposed = total(subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel"))))
-    return exposed / row.steps, float(copies["bytes"].sum()) / row.steps
+    exposed = subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel")))
+    return total(intersect(exposed, row.window)) / row.steps, float(copies["bytes"].sum()) / row.steps
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -81,6 +81,7 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
         gain=Gain(
             low_ns=int(excess / 2),
             high_ns=int(excess),
+            step_ns=int(step),
             basis="time of the long steps above the median step",
             confidence="structural",
         ),

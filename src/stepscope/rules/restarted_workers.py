@@ -82,6 +82,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(worst.low),
             high_ns=int(worst.lost),
+            step_ns=int(worst.step),
             basis="what first steps of epochs take beyond the others, with and without making their batch",
             confidence="structural",
         ),

@@ -39,7 +39,7 @@ FOREACH = (0.22, 0.44)  # of the optimizer's time that foreach=True saves; measu
 def check(run: Run) -> Iterator[Finding]:
     looped = looped_optimizers(run)
     ranks = set(settled_steps(run)["rank"].to_list()) if looped else set()
-    slow = [found for found in looped if found.rank in ranks and found.share >= MIN_SHARE]
+    slow = [found for found in looped if found.rank in ranks and found.time >= MIN_SHARE * found.step > 0]
     if slow:
         yield _finding(max(slow, key=lambda found: found.time), tuple(found.rank for found in slow))
 
@@ -53,13 +53,16 @@ def _finding(worst: LoopedOptimizer, ranks: tuple[int, ...]) -> Finding:
         cause="configuration",
         evidence=(
             Evidence(label="mean optimizer time per step", value=worst.time, unit="ns", source="steady_steps"),
-            Evidence(label="share of the mean step", value=worst.share, unit="ratio", source="steady_steps"),
+            Evidence(
+                label="share of the mean step", value=worst.time / worst.step, unit="ratio", source="steady_steps"
+            ),
             Evidence(label="parameters", value=worst.parameters, unit="count", source="optimizers"),
             Evidence(label="mean time per parameter", value=each, unit="ns", source="steady_steps"),
         ),
         gain=Gain(
             low_ns=int(low * worst.time),
             high_ns=int(high * worst.time),
+            step_ns=int(worst.step),
             basis=f"what {option} saves of the optimizer's time on small parameters",
             confidence="benchmarked",
         ),

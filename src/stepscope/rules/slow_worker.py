@@ -93,6 +93,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=int(min(low, _unordered(measured, slow))),
             high_ns=int(high),
+            step_ns=int(measured.step + measured.restart),
             basis=f"this worker as fast as the others, or its batches taken when they are ready ({even.basis})",
             confidence="structural",
         ),

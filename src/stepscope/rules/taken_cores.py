@@ -16,7 +16,8 @@ for as many cores as the job uses. Do not compare two runs, and trust no other g
 ## How the gain is predicted
 At least the time that the main thread waited, as far as the other programs had cores to free. At most twice that, since
 waits of operator threads are not counted: with one to four busy processes beside a training on two cores, training
-alone saved 1.2 to 1.7 times what its main thread had waited. What the job's own work takes on all cores stays.
+alone saved 1.2 to 1.7 times what its main thread had waited. Neither end is more than arithmetic allows: what the job
+itself takes on all its cores stays.
 
 ## When it is wrong
 Programs that are needed for training (a data server, the database it reads) are no strangers. A job with more busy
@@ -39,7 +40,7 @@ MIN_OTHERS = 0.2  # cores: an idle desktop, the monitoring and stepscope itself 
 def check(run: Run) -> Iterator[Finding]:
     slow = []
     for row in core_waits(run).iter_rows(named=True):
-        lost = min(row["waited"], row["others"] * row["step"])
+        lost = min(row["waited"], row["others"] * row["step"], _most(row))
         if row["others"] >= MIN_OTHERS and lost >= MIN_SHARE * row["step"]:
             slow.append((lost, row))
     if not slow:
@@ -59,7 +60,8 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         gain=Gain(
             low_ns=int(lost),
-            high_ns=int(max(lost, min(UNCOUNTED * lost, worst["step"] * (1 - worst["job"] / worst["cores"])))),
+            high_ns=int(min(UNCOUNTED * lost, _most(worst))),
+            step_ns=int(worst["step"]),
             basis="time that the main thread could run but had no core",
             confidence="structural",
         ),
@@ -69,6 +71,11 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         ranks=tuple(row["rank"] for _, row in slow),
     )
+
+
+def _most(row: dict[str, float]) -> float:
+    """What is left of a step when the job's own work is spread over all its cores."""
+    return max(0.0, row["step"] * (1 - row["job"] / row["cores"]))
 
 
 def example(synth: Synth, fixed: bool) -> None:

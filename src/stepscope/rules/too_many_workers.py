@@ -68,6 +68,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=Gain(
             low_ns=max(0, now - best.high_ns),
             high_ns=max(0, now - best.low_ns),
+            step_ns=now,
             basis=f"{best.workers or 'no'} workers instead of {measured.workers}, simulated ({best.basis})",
             confidence="structural",
         ),

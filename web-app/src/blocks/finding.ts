@@ -32,8 +32,8 @@ export function drawFinding(host: HTMLElement, finding: Finding, app: App): void
 export function gainWords(finding: Finding, app: App): string {
   const { words, document } = app;
   if (!finding.gain) return "";
-  const step = document.schema === "stepscope-report" ? (document.run.step_ns?.mean ?? null) : null;
-  const { times, shares } = gainParts(finding.gain, step);
+  const ofSteps = document.schema === "stepscope-report" && document.run.step_ns !== null;
+  const { times, shares } = gainParts(finding.gain, ofSteps);
   return shares ? `${words.saves} ${times} ${words.ofStep} (${shares})` : `${words.saves} ${times} ${words.ofRecording}`;
 }
 

@@ -56,6 +56,7 @@ export interface Place {
 export interface Gain {
   low_ns: number;
   high_ns: number;
+  step_ns: number;
   basis: string;
   confidence: string;
 }

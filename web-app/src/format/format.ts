@@ -63,18 +63,18 @@ export function counted(number: number, noun: string, nouns = `${noun}s`): strin
   return `${count(number)} ${number === 1 ? noun : nouns}`;
 }
 
-/** `12–20 ms` and `8–13 %` of a gain; no share without steps. */
-export function gainParts(gain: Gain, stepNs: number | null): { times: string; shares: string } {
+/** `12–20 ms` and `8–13 %` of a gain; no share where the source marks no steps. */
+export function gainParts(gain: Gain, ofSteps: boolean): { times: string; shares: string } {
   const [scale, suffix] = scaleOf(gain.high_ns, TIMES);
   const times = `${range(digits(gain.low_ns / scale), digits(gain.high_ns / scale))} ${suffix}`;
-  if (!stepNs) return { times, shares: "" };
-  const [low, high] = [Math.min(gain.low_ns / stepNs, 1), Math.min(gain.high_ns / stepNs, 1)];
+  if (!ofSteps || !gain.step_ns) return { times, shares: "" };
+  const [low, high] = [gain.low_ns / gain.step_ns, gain.high_ns / gain.step_ns];
   return { times, shares: `${range(percent(low), percent(high))} %` };
 }
 
 /** `saves 12–20 ms of the mean step (8–13 %)`. */
-export function gainText(gain: Gain, stepNs: number | null): string {
-  const { times, shares } = gainParts(gain, stepNs);
+export function gainText(gain: Gain, ofSteps: boolean): string {
+  const { times, shares } = gainParts(gain, ofSteps);
   return shares ? `saves ${times} of the mean step (${shares})` : `saves ${times} of the recorded time`;
 }
 
