@@ -22,6 +22,7 @@ or more steps.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -62,7 +63,7 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _evidence(row: dict[str, float]) -> Iterator[Evidence]:
+def _evidence(row: dict[str, Any]) -> Iterator[Evidence]:
     source = "memory_peaks"
     yield Evidence(label="median growth per step", value=row["growth"], unit="bytes", source=source)
     if row["allocated"] is None:
