@@ -30,10 +30,10 @@ _DEVICES = ("device", "device_type")
 
 
 def _host(events: Regular, identity: Identity, note: Note) -> Columns:
-    _note_nowhere(events, note)
+    homes = {**_common(events, identity), **_identifiers(events, "thread", "tid")}
+    note(NOWHERE, int(((homes["pid"] == UNKNOWN) | (homes["thread"] == UNKNOWN)).sum()))
     return {
-        **_common(events, identity),
-        **_identifiers(events, "thread", "tid"),
+        **homes,
         "name": _names(events, note),
         "kind": _kinds(events, HOST_KINDS),
         "start": events.starts(),
@@ -115,13 +115,6 @@ def _identifiers(events: Regular, column: str, member: str) -> Columns:
     if found is None:
         return {column: pl.repeat(UNKNOWN, len(events), dtype=pl.String, eager=True)}
     return {column: found.fill_null(UNKNOWN)}
-
-
-def _note_nowhere(events: Regular, note: Note) -> None:
-    homes = [_mapped(events.codes(member), identifiers) for member in ("pid", "tid")]
-    known = [home.is_not_null() for home in homes if home is not None]
-    nowhere = len(events) if len(known) < len(homes) else int((~(known[0] & known[1])).sum())
-    note(NOWHERE, nowhere)
 
 
 def _names(events: Regular, note: Note) -> pl.Series:

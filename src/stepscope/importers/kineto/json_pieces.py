@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Decoders", "mended", "mended_members", "without_lone_surrogates"]
+__all__ = ["Decoders", "is_mendable", "mended", "mended_members", "without_lone_surrogates"]
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ESCAPES = re.compile(
@@ -20,6 +20,10 @@ _MENDABLE = re.compile(
     r"|(?P<word>(?<![\w.])-?(?:N/A|n/a|nan|inf|infinity|None|undefined)(?![\w.]))",
     re.DOTALL,
 )
+_WORD = re.compile(r"-?(?:N/A|n/a|nan|inf|infinity|None|undefined)(?![\w.])")
+_COMMA = re.compile(r",\s*[}\]]")
+_SPACE = " \t\r\n"
+_LONGEST_ESCAPE = 6  # characters, of which Python's reader names the first or one of the next
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 _LINE = re.compile(r'\s*("(?:[^"\\]|\\.)*"\s*:.*?)[\s,]*')
 
@@ -43,6 +47,19 @@ class Decoders:
         self.constants += 1
 
 
+def is_mendable(text: str, error: ValueError) -> bool:
+    """Whether what `mended` mends stands where the lenient reader stopped; elsewhere it would stop there again."""
+    if not isinstance(error, json.JSONDecodeError):
+        return True
+    at = error.pos
+    if _WORD.match(text, at) or "\\" in text[max(0, at - _LONGEST_ESCAPE) : at + 1] or _COMMA.match(text, at):
+        return True
+    before = at - 1
+    while before >= 0 and text[before] in _SPACE:
+        before -= 1
+    return before >= 0 and text[before] == "," and text[at : at + 1] in ("}", "]")
+
+
 def mended(piece: str, decoders: Decoders) -> Any:
     """The value of `piece` after mending: invalid escapes, bare words such as N/A (null), trailing commas.
 
@@ -62,7 +79,7 @@ def mended_members(piece: str, decoders: Decoders) -> tuple[dict[str, Any], int,
 
 def without_lone_surrogates(text: str) -> tuple[str, int]:
     r"""`text` with each escape of half a character (`\ud800` alone) as U+FFFD, since no file can hold it; the count."""
-    if not _SURROGATE.search(text):
+    if "\\u" not in text or not _SURROGATE.search(text):
         return text, 0
     lone = 0
 

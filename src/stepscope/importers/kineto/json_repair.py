@@ -6,7 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stepscope.importers.kineto.json_pieces import Decoders, mended, mended_members, without_lone_surrogates
+from stepscope.importers.kineto.json_pieces import (
+    Decoders,
+    is_mendable,
+    mended,
+    mended_members,
+    without_lone_surrogates,
+)
 from stepscope.importers.kineto.source import Note
 
 __all__ = [
@@ -17,12 +23,14 @@ __all__ = [
 EVENTS = "traceEvents"
 """The key of the list of events."""
 
+_QUOTED_KEY = f'"{EVENTS}"'
 _BLANK = "\x00 \t\r\n"
 _EVENTS_KEY = re.compile(r'"traceEvents"\s*:\s*(?=\[)')
 _COLON = re.compile(r"\s*:\s*")
 _SPACE = re.compile(r"[\s,]*")
 _EVENT_END = re.compile(r"\}(?=\s*,\s*\{|\s*\])")
 _EVENT_START = re.compile(r',\s*(?=\{\s*"(?:ph|name|cat|ts|dur|pid|tid|id|bp|s|args)"\s*:)')
+_MAYBE_LIST_END = re.compile(r"\}\s*\]")
 _LIST_END = re.compile(r'\}\s*(?=\]\s*(?:,\s*"|\}\s*\Z|\Z))')
 CONSTANTS = "NaN or Infinity as a number: read as missing"
 """Told of numbers that JSON has not."""
@@ -89,7 +97,12 @@ def read(text: str, note: Note) -> tuple[Document, Exception | None]:
 
 def lists_of_events(text: str, until: int | None = None) -> int:
     """How often the key of the list of events stands before a list; only such as begin before character `until`."""
-    return sum(until is None or match.start() < until for match in _EVENTS_KEY.finditer(text))
+    end = len(text) if until is None else min(len(text), until + len(_QUOTED_KEY) - 1)
+    found, at = 0, text.find(_QUOTED_KEY, 0, end)
+    while at >= 0:
+        found += _EVENTS_KEY.match(text, at) is not None
+        at = text.find(_QUOTED_KEY, at + len(_QUOTED_KEY), end)
+    return found
 
 
 def tolerant(where: str) -> str:
@@ -127,7 +140,10 @@ def list_start(text: str) -> int | None:
 
 @dataclass(slots=True)
 class Repair:
-    """A reader that goes on after damage; `at` is the character it stands at."""
+    """A reader that goes on after damage; `at` is the character it stands at.
+
+    `reach` is the last character that a decision rests on, beyond what is looked at to tell what starts there.
+    """
 
     text: str
     note: Note
@@ -136,6 +152,7 @@ class Repair:
     lost: int = 0
     truncated: bool = False
     list_end: re.Match[str] | None = None
+    reach: int = 0
 
     def document(self) -> Document:
         self.space()
@@ -233,12 +250,14 @@ class Repair:
         try:
             element, self.at = self.decoders.lenient.raw_decode(self.text, self.at)
             found.append(element)
-        except (ValueError, RecursionError) as error:
-            self.broken_element(found, isinstance(error, RecursionError))
+        except RecursionError:
+            self.broken_element(found, too_deep=True)
+        except ValueError as error:
+            self.broken_element(found, too_deep=False, mendable=is_mendable(self.text, error))
 
-    def broken_element(self, found: list[Any], too_deep: bool) -> None:
+    def broken_element(self, found: list[Any], *, too_deep: bool, mendable: bool = False) -> None:
         """Mend the element at `at`, or leave it out and go on at the next one."""
-        if not too_deep and self.mend_element(found):
+        if mendable and self.mend_element(found):
             return
         self.lost += 1
         if not self.go_on():
@@ -251,8 +270,9 @@ class Repair:
 
     def mend_element(self, found: list[Any]) -> bool:
         """Try to mend the element at `at`; its end may be the end of an object within it, so a few are tried."""
-        ends = _EVENT_END.finditer(self.text, self.at, self.at + _LONGEST_EVENT)
-        for end in itertools.islice(ends, _ENDS_TRIED):
+        tried = 0
+        for end in itertools.islice(_EVENT_END.finditer(self.text, self.at, self.at + _LONGEST_EVENT), _ENDS_TRIED):
+            tried, self.reach = tried + 1, end.end()
             try:
                 found.append(mended(self.text[self.at : end.end()], self.decoders))
             except (ValueError, RecursionError):
@@ -263,19 +283,30 @@ class Repair:
                 self.note("event that was not valid JSON: mended", 1)
                 self.at = end.end()
                 return True
+        if tried < _ENDS_TRIED:
+            self.reach = self.at + _LONGEST_EVENT
         return False
 
     def go_on(self) -> bool:
         """Go to the next element, or to the end of the list; False: to the end of the text, there is neither."""
+        start = self.next_start(len(self.text))
+        if start is not None and not _MAYBE_LIST_END.search(self.text, self.at, start):
+            self.at = start
+            return True
         if self.list_end is None or self.list_end.start() < self.at:
             self.list_end = _LIST_END.search(self.text, self.at)
         last = self.list_end
-        for start in _EVENT_START.finditer(self.text, self.at, last.end() if last else len(self.text)):
-            if self.element_at(start.end()) != "other":
-                self.at = start.end()
-                return True
+        start = self.next_start(last.end()) if last else start
+        if start is not None:
+            self.at = start
+            return True
         self.at = last.end() if last else len(self.text)
         return last is not None
+
+    def next_start(self, until: int) -> int | None:
+        """Where the next element starts that is no object within an event."""
+        starts = (start.end() for start in _EVENT_START.finditer(self.text, self.at, until))
+        return next((start for start in starts if self.element_at(start) != "other"), None)
 
     def element_at(self, at: int) -> Literal["event", "broken", "other"]:
         """What starts at `at`: an event, something broken, or another object, as there are within events."""

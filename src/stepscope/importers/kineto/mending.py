@@ -5,6 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from stepscope.importers.kineto.flaws import NO_PLACE, Flaw
 from stepscope.importers.kineto.json_pieces import Decoders, without_lone_surrogates
 from stepscope.importers.kineto.json_repair import SURROGATES, Repair, lists_of_events
@@ -17,7 +19,6 @@ MARGIN = 32 * 1024
 """Bytes that have to follow a step in its window: twice what it looks ahead."""
 
 _BEFORE = {FIRST: "[", ELEMENT: "[[],", AFTER: "[[]"}  # what makes the text from there on a list again
-_REACH = (1 << 20) + MARGIN  # how far the end of a broken event is looked for
 
 
 @dataclass(slots=True)
@@ -91,8 +92,7 @@ def _tolerant(text: str, flaw: Flaw | None, last: int, *, is_end: bool) -> Step 
     found: list[Any] = []
     if repair.goes_on("]"):
         repair.element(found)
-    needs_all = repair.lost > 0 and len(text) < _REACH
-    if not is_end and (repair.at > last or needs_all or repair.truncated):
+    if not is_end and (max(repair.at, repair.reach) > last or repair.truncated):
         return None
     at_element = repair.lost > 0 and text.startswith("{", repair.at)
     return Step(
@@ -127,6 +127,6 @@ def _byte_of(window: bytes, text: str, at: int) -> int:
         return len(window)
     if "\ufffd" not in text[:at]:
         return len(text[:at].encode("utf-8", "surrogatepass"))
-    ascii_before = sum(character < "\x80" for character in text[:at])
-    ascii_bytes = [place for place, byte in enumerate(window) if byte < 0x80]
-    return ascii_bytes[ascii_before - 1] + 1 if text[at - 1] < "\x80" else ascii_bytes[ascii_before]
+    ascii_before = len(text[:at].encode("ascii", "ignore"))
+    ascii_bytes = np.flatnonzero(np.frombuffer(window, dtype=np.uint8) < 0x80)
+    return int(ascii_bytes[ascii_before - 1]) + 1 if text[at - 1] < "\x80" else int(ascii_bytes[ascii_before])

@@ -8,6 +8,7 @@ import polars as pl
 from stepscope.core.trace import Sink
 from stepscope.importers.kineto.columns import (
     NOWHERE,
+    UNKNOWN,
     Event,
     decimals,
     identifiers,
@@ -51,8 +52,7 @@ def host_pids(host: Rows) -> Counter[str]:
 def _add_host(rows: Rows, identity: Identity, note: Note, sink: Sink) -> None:
     """Ranges of threads: operators, annotations, runtime and driver calls, Python frames."""
     arguments = _arguments(rows)
-    homes = (identifiers((event.get("pid"), event.get("tid"))) for event in rows.events)
-    note(NOWHERE, sum(None in home for home in homes))
+    note(NOWHERE, sum(UNKNOWN in located((event.get("pid"), event.get("tid"))) for event in rows.events))
     sink.add(
         "host",
         {
