@@ -11,6 +11,7 @@ from stepscope.analyses._shares import record_without, slows
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
 from stepscope.analyses.steady_steps import marks_steps, steady_steps
+from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import Group
@@ -37,12 +38,16 @@ class Unchecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Findings, largest gain first; names of the rules that looked; those that could not; and what limits the run."""
+    """Findings, largest gain first; names of the rules that looked; those that could not; and what limits the run.
+
+    `failed` are the rules among those that could not, and the verdict, that ended in an unexpected exception.
+    """
 
     findings: tuple[FindingBlock, ...]
     checked: tuple[str, ...]
     unchecked: tuple[Unchecked, ...]
     verdict: Verdict
+    failed: tuple[str, ...] = ()
 
 
 def diagnose(run: Run) -> Diagnosis:
@@ -58,22 +63,40 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
     found: list[FindingBlock] = []
     checked: list[str] = []
     unchecked: list[Unchecked] = []
+    failed: list[str] = []
     for name, rule in rules.items():
-        try:
-            found += [FindingBlock(name, finding) for finding in rule.check(run)]
-            checked.append(name)
-        except MissingData as missing:
-            unchecked.append(Unchecked(rule=name, missing=missing.what, how=missing.how))
+        match _checked(run, rule, name):
+            case Failure(view, what, how):
+                unchecked.append(Unchecked(rule=name, missing=what, how=how))
+                failed.append(view)
+            case Unchecked() as lacking:
+                unchecked.append(lacking)
+            case findings:
+                found += findings
+                checked.append(name)
     if not marks_steps(run):
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
     found = _without_explained(found, rules)
     ranked = sorted(found, key=lambda block: (-_expected(block.finding), block.finding.title, block.finding.ranks))
+    verdict = attempt("verdict", lambda: _verdict(run))
+    if isinstance(verdict, Failure):
+        failed.append(verdict.view)
+        verdict = Verdict("unknown", None, None, verdict.what, next_step=verdict.how)
     return Diagnosis(
         findings=tuple(_once_per_place(ranked)),
         checked=tuple(checked),
         unchecked=tuple(unchecked),
-        verdict=_verdict(run),
+        verdict=verdict,
+        failed=tuple(failed),
     )
+
+
+def _checked(run: Run, rule: Rule, name: str) -> list[FindingBlock] | Unchecked | Failure:
+    """What a rule finds, or why it could not look."""
+    try:
+        return attempt(f"rule {name}", lambda: [FindingBlock(name, finding) for finding in rule.check(run)])
+    except MissingData as missing:
+        return Unchecked(rule=name, missing=missing.what, how=missing.how)
 
 
 def _of_recording(finding: Finding) -> Finding:

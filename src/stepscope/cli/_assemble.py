@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 
 from stepscope.analyses._devices_used import devices_named
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.analyses.steps import steps
+from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.report import Section
@@ -36,6 +38,7 @@ def first_screen(run: Run) -> Report:
 def _report(run: Run, sections: Mapping[str, Section]) -> Report:
     diagnosis = diagnose(run)
     in_order = sorted(sections.items(), key=lambda item: (item[1].order, item[0]))
+    parts = [_part(name, section, run) for name, section in in_order]
     return Report(
         run=_facts(run),
         verdict=diagnosis.verdict,
@@ -43,7 +46,8 @@ def _report(run: Run, sections: Mapping[str, Section]) -> Report:
         checked=diagnosis.checked,
         unchecked=tuple(Unchecked(rule=u.rule, missing=u.missing, how=u.how) for u in diagnosis.unchecked),
         skipped=tuple(Skipped(**row) for row in run.optional("skipped").iter_rows(named=True)),
-        parts=tuple(_part(name, section, run) for name, section in in_order),
+        parts=tuple(part for part, _ in parts),
+        failed=(*diagnosis.failed, *(f"section {part.name}" for part, has_failed in parts if has_failed)),
     )
 
 
@@ -69,27 +73,31 @@ def step_times(run: Run) -> StepTimes | None:
     return StepTimes(median=round(median), mean=round(mean), p10=round(p10), p90=round(p90))
 
 
-def _part(name: str, section: Section, run: Run) -> Part:
+def _part(name: str, section: Section, run: Run) -> tuple[Part, bool]:
+    """A section, and whether it failed."""
+    empty = Part(name=name, title=section.title, group=section.group)
     try:
-        return Part(name=name, title=section.title, group=section.group, blocks=tuple(section.build(run)))
+        blocks = attempt(name, lambda: tuple(section.build(run)))
     except MissingData as lack:
         is_xla = "xla" in run.optional("processes", "framework")["framework"]
-        return Part(
-            name=name, title=section.title, group=section.group, missing=lack.what, how=_OF_XLA if is_xla else lack.how
-        )
+        return replace(empty, missing=lack.what, how=_OF_XLA if is_xla else lack.how), False
+    if isinstance(blocks, Failure):
+        return replace(empty, missing=blocks.what, how=blocks.how), True
+    return replace(empty, blocks=blocks), False
 
 
 def _facts(run: Run) -> RunFacts:
     processes = run.optional("processes")
     frameworks = processes["framework"].drop_nulls().unique(maintain_order=True)
+    times, steps = attempt("step times", lambda: step_times(run)), attempt("steps", lambda: _step_count(run))
     return RunFacts(
         path=run.path,
         command=_command(run),
         framework=frameworks[0] if len(frameworks) else None,
         ranks=_all_ranks(run),
         devices=_devices(run),
-        steps=_step_count(run),
-        step_ns=step_times(run),
+        steps=0 if isinstance(steps, Failure) else steps,  # the sections about steps tell why
+        step_ns=None if isinstance(times, Failure) else times,
     )
 
 

@@ -56,16 +56,20 @@ def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Openi
     if "" in paths:
         raise BadInput("PATH", "is empty", next_step="name a run directory or a trace (is a variable unset?)")
     from stepscope.cli._progress import Reading
+    from stepscope.core.boundary import or_failed
     from stepscope.store import open_run
 
     with Reading() as reading, _named_as_asked():
-        run = open_run(
-            paths,
-            workers=_workers(options),
-            first=compute,
-            use_cache=not options.no_cache,
-            progress=reading.file,
-            ranks_done=reading.ranks,
+        run = or_failed(
+            " ".join(paths),
+            lambda: open_run(
+                paths,
+                workers=_workers(options),
+                first=compute,
+                use_cache=not options.no_cache,
+                progress=reading.file,
+                ranks_done=reading.ranks,
+            ),
         )
     keep_freed_memory()
     return run

@@ -1,7 +1,8 @@
 """Entry point: finds the command that was asked for, imports that one only, and turns errors into messages.
 
-Exit codes: 0 fine, 2 the user can mend it, 130 stopped by Ctrl-C, 141 nobody reads the output any more (what a shell
-gives for SIGINT and SIGPIPE), otherwise (`run` only) what the job ended with.
+Exit codes: 0 fine, 1 a view failed unexpectedly (the rest is there), 2 the user can mend it, 130 stopped by Ctrl-C,
+141 nobody reads the output any more (what a shell gives for SIGINT and SIGPIPE), otherwise (`run` only) what the job
+ended with.
 """
 
 import atexit
@@ -22,10 +23,10 @@ import click
 
 from stepscope import __version__
 from stepscope.core import background
-from stepscope.core.errors import StepscopeError
+from stepscope.core.errors import StepscopeError, ViewFailed
 from stepscope.render.format import plain
 
-__all__ = ["COMMANDS", "Commands", "main", "nearest"]
+__all__ = ["COMMANDS", "FAILED", "Commands", "main", "nearest"]
 
 _EXAMPLES = """\b
 Examples:
@@ -36,15 +37,22 @@ Examples:
 """
 
 
+FAILED = 1
+"""The exit code of a command of which a part ended in an unexpected exception."""
+
 _COLLECT_EVERY = 50_000  # new objects: at Python's 700 a fifth of a short command is looking for garbage in imports
 _MOMENT = 0.02  # seconds: long for an import, short for a person
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Failure(click.ClickException):
-    """Something the user can mend."""
+    """Something the user can mend, or with exit code FAILED cannot."""
 
     exit_code = 2
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print what, where, why and the next command, without a traceback."""
@@ -133,6 +141,8 @@ class Commands(click.Group):
         try:
             with background.awaited(), _quiet_without_reader(), _in_our_words(ctx):
                 return super().invoke(ctx)
+        except ViewFailed as error:
+            raise Failure(str(error), FAILED) from error
         except StepscopeError as error:
             raise Failure(str(error)) from error
         except KeyboardInterrupt as stopped:

@@ -53,6 +53,7 @@ def COMMAND(
     build = first_screen if summary else assemble
     run = open_for(build, paths, Opening(**words))
     report = build(run)
+    failed = report.failed
     match form:
         case "json":
             from stepscope.render.json import dumps, report_document
@@ -63,10 +64,13 @@ def COMMAND(
 
             write_text(report_markdown(report), output)
         case "html":
+            from stepscope.core.boundary import Failure, attempt
             from stepscope.render.html import report_html
             from stepscope.timeline import excerpt
 
-            write_text(report_html(report, excerpt(run)), output)
+            drawn = attempt("timeline", lambda: excerpt(run))
+            failed += ("timeline",) if isinstance(drawn, Failure) else ()
+            write_text(report_html(report, {} if isinstance(drawn, Failure) else drawn), output)
         case _:
             from stepscope.render.terminal import console_for, print_report, print_summary
 
@@ -74,6 +78,16 @@ def COMMAND(
             (print_summary if summary else print_report)(console_for(stream), report)
             if isinstance(stream, io.StringIO):
                 write_text(stream.getvalue(), output)
+    _end_with(failed)
+
+
+def _end_with(failed: tuple[str, ...]) -> None:
+    """Say what failed on stderr, with an exit code of its own: everything else was written."""
+    if failed:
+        from stepscope.cli.main import FAILED
+
+        click.echo(f"stepscope: failed unexpectedly, please report it: {', '.join(failed)}", err=True)
+        click.get_current_context().exit(FAILED)
 
 
 def _stand_by() -> None:

@@ -136,8 +136,10 @@ def COMMAND(
 
 def _computed(run: Run, span: tuple[str, str] | None, compute: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:
     """What `compute` gives, of a range of time if one is named. Raises MissingData with what could mend it."""
+    from stepscope.core.boundary import or_failed
+
     try:
-        return compute(between(run, span) if span else run)
+        return or_failed("show", lambda: compute(between(run, span) if span else run))
     except MissingData as missing:
         if "xla" in run.optional("processes", "framework")["framework"]:
             meta = run.optional("meta", "key", "value")

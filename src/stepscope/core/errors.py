@@ -2,7 +2,7 @@
 
 from functools import partial
 
-__all__ = ["BadInput", "MissingData", "SameRank", "StepscopeError"]
+__all__ = ["BadInput", "MissingData", "SameRank", "StepscopeError", "ViewFailed"]
 
 
 class StepscopeError(Exception):
@@ -27,6 +27,10 @@ class BadInput(StepscopeError):
 
 class SameRank(BadInput):
     """Two sources say that they are of one rank. They may be of two runs."""
+
+
+class ViewFailed(BadInput):
+    """What was asked for failed unexpectedly, and there is nothing else to show: a fault of stepscope's own."""
 
 
 class MissingData(StepscopeError):

@@ -71,7 +71,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything a renderer draws. The first part is the summary; `checked` names the rules that looked."""
+    """Everything a renderer draws. The first part is the summary; `checked` names the rules that looked.
+
+    `failed` names what ended in an unexpected exception; each says so in its place.
+    """
 
     run: RunFacts
     verdict: Verdict
@@ -80,6 +83,7 @@ class Report:
     unchecked: tuple[Unchecked, ...]
     skipped: tuple[Skipped, ...]
     parts: tuple[Part, ...]
+    failed: tuple[str, ...] = ()
 
     @property
     def of_steps(self) -> bool:

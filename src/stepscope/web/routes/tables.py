@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
@@ -58,9 +59,11 @@ def table_document(run: Run, name: str) -> dict[str, object] | None:
         "clock": None,
     }
     try:
-        frame = compute(run)
+        frame = attempt(name, lambda: compute(run))
     except MissingData as lack:
         return {**head, "missing": {"what": lack.what, "how": lack.how}}
+    if isinstance(frame, Failure):
+        return {**head, "missing": {"what": frame.what, "how": frame.how}}
     filled, began = _filled(columns, frame)
     clock = next((column.clock for column in columns if column.clock is not None), None)
     if began is None or clock is None or not drawn(run, clock):
