@@ -17,7 +17,7 @@ from stepscope.core.run import Run
 __all__ = ["CallSite", "call_sites", "is_library", "site_table", "user_site"]
 
 Ints = npt.NDArray[np.int64]
-_FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)")
+_FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)")
 _LIBRARY_PATH = re.compile(
     r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|torchinductor_|^<"
     r"|[/\\]torch[/\\](?:_|nn|optim|utils|autograd|cuda|distributed|profiler|amp|fx|jit|backends|functional|overrides)"

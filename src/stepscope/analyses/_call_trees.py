@@ -43,8 +43,8 @@ NODE = (
 
 LEADING = ("name", "total", "self", "share", "kind", "calls", "depth", "node", "parent")
 
-_SAMPLED = re.compile(r"(?P<file>.*):(?P<line>-?\d+) (?P<function>.*)", re.DOTALL)
-_PROFILED = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
+_SAMPLED = re.compile(r"(?P<file>.*):(?P<line>-?\d{1,9}) (?P<function>.*)", re.DOTALL)
+_PROFILED = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
 _MODULE = "nn.Module: "
 
 Path = tuple["Label", ...]

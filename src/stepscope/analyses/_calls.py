@@ -37,6 +37,9 @@ BYTES = {
 """Bytes of an element of each type."""
 
 
+_MOST_ELEMENTS = 2**48  # in no memory; larger sizes are damage, and counts of them overflow
+
+
 class Unknown(Exception):
     """The trace did not record something that a formula needs."""
 
@@ -181,9 +184,9 @@ def _entries(text: str | None) -> tuple[object, ...]:
 
 
 def _sizes(entry: object) -> tuple[int, ...] | None:
-    if isinstance(entry, list) and all(type(size) is int and size >= 0 for size in entry):
-        return tuple(entry)
-    return None
+    if not isinstance(entry, list) or not all(type(size) is int and size >= 0 for size in entry):
+        return None
+    return tuple(entry) if math.prod(size or 1 for size in entry) < _MOST_ELEMENTS else None
 
 
 def _type(text: object) -> str | None:

@@ -171,5 +171,5 @@ def _check(run: Run, gaps: pl.DataFrame) -> None:
     assert gaps.select((pl.sum_horizontal(CAUSES) == whole).all()).item()
     assert gaps.select(pl.min_horizontal(CAUSES).ge(0).all()).item()
     found = gaps.group_by(_DEVICE).agg(found=whole.sum())
-    idle = device_time(run).select(*_DEVICE, "idle").join(found, on=_DEVICE, how="left")
+    idle = device_time(run).select(*_DEVICE, "idle").join(found, on=_DEVICE, how="left", nulls_equal=True)
     assert idle.select((pl.col("idle") == pl.col("found").fill_null(0)).all()).item()

@@ -27,7 +27,7 @@ ACTIVITY = {
 """Columns of `host_activity` and their types."""
 
 _SITE = {name: ACTIVITY[name] for name in ("file", "line", "function")}
-_FRAME = r"(?s)^(.+?)\((\d+)\): (.+)$"
+_FRAME = r"(?s)^(.+?)\((\d{1,9})\): (.+)$"
 Ints = npt.NDArray[np.int64]
 
 

@@ -82,12 +82,15 @@ def _without_address(run: Run, peak_row: pl.DataFrame) -> pl.DataFrame:
 
 
 def _before(run: Run, summits: pl.DataFrame) -> pl.DataFrame:
-    """What was there when the recording began, less what of it was freed until the peak."""
+    """What was there when the recording began, less what of it was freed until the peak.
+
+    Frees of more than was there are of blocks that threads which the profiler does not watch allocated meanwhile.
+    """
     frees = unmatched_frees(run).join(summits.select("key", "peak_row"), on="key")
     frees = frees.filter(pl.col("row") <= pl.col("peak_row")).group_by("key").agg(freed=pl.col("bytes").sum())
     left = summits.join(frees, on="key", how="left").drop_nulls("before")
     left = left.with_columns(bytes=pl.col("before") - pl.col("freed").fill_null(0))
-    return _sums(left.filter(pl.col("bytes") != 0), pl.lit(BEFORE))
+    return _sums(left.filter(pl.col("bytes") > 0), pl.lit(BEFORE))
 
 
 def _sums(rows: pl.DataFrame, category: pl.Expr) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from stepscope.core.run import Run
 
 __all__ = ["with_texts"]
 
-_SAMPLED = re.compile(r"(?P<file>.*):(?P<line>\d+) .*", re.DOTALL)
+_SAMPLED = re.compile(r"(?P<file>.*):(?P<line>\d{1,9}) .*", re.DOTALL)
 Texts = dict[tuple[str, int], list[tuple[str, str]]]  # file and source line, by the file's name and line number
 
 

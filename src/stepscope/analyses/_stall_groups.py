@@ -40,7 +40,7 @@ USUAL = 0.05  # of the time of ordinary steps below a frame: it is on the way of
 MIN_SAMPLES = 3  # fewer samples of a stall name no line
 AGREE = 0.6  # of the samples below the entry name the line
 
-_FRAME = re.compile(r"(.*):(-?\d+) ?(.*)", re.DOTALL)
+_FRAME = re.compile(r"(.*):(-?\d{1,9}) ?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

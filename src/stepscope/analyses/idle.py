@@ -40,9 +40,9 @@ def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and device, the largest cause first. Raises MissingData without device work."""
     gaps = idle_gaps(run)
     devices = device_time(run).select(*_DEVICE, "span", "idle")
-    rows = pl.concat([_of_cause(gaps, cause) for cause in CAUSES]).join(devices, on=_DEVICE, how="left")
+    rows = pl.concat([_of_cause(gaps, cause) for cause in CAUSES]).join(devices, on=_DEVICE, how="left", nulls_equal=True)
     found = rows.group_by(_DEVICE).agg(pl.col("total").sum())
-    sums = devices.join(found, on=_DEVICE, how="left")
+    sums = devices.join(found, on=_DEVICE, how="left", nulls_equal=True)
     assert sums.select((pl.col("total").fill_null(0) == pl.col("idle")).all()).item()
     rows = rows.with_columns(share=quotient(pl.col("total"), pl.col("span")))
     return shaped(rows.sort(*_DEVICE, "total", "class", descending=[False, False, True, False]), COLUMNS)
@@ -56,7 +56,7 @@ def _of_cause(gaps: pl.DataFrame, cause: str) -> pl.DataFrame:
     watched = gaps.select(*_DEVICE, cause, *_DOING)
     watched = watched.filter((pl.col("class") == cause) & (time > 0)) if cause in _OF_THE_HOST else watched.clear()
     for names, of_names in ((("activity",), "activity_total"), (("file", "line", "function"), "line_total")):
-        sums = sums.join(_most(watched, names, cause, of_names), on=_DEVICE, how="left")
+        sums = sums.join(_most(watched, names, cause, of_names), on=_DEVICE, how="left", nulls_equal=True)
     return sums
 
 
