@@ -31,6 +31,8 @@ from .run_files import (
     write_run,
 )
 
+OTHER_JOB = "of another job, which shares no process group with this one: open it alone"
+
 
 def test_step_row(tmp_path: Path) -> None:
     write_process(write_run(tmp_path / "run"), step(0, 1_000, 1_100, gc=5, flags=1 | 8 | 256))
@@ -195,20 +197,47 @@ def test_traces_of_windows_get_the_rank_and_keep_their_step_numbers(tmp_path: Pa
     assert told(run) == {"trace of window 2, there is no such file or folder: not read": 1}
 
 
-def test_two_processes_of_one_rank_are_kept_apart(tmp_path: Path) -> None:
+def test_a_second_process_of_a_rank_is_of_another_job(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run")
     late = {"epoch_ns": EPOCH + 5, "monotonic_ns": MONOTONIC}
     write_process(path, step(0, 1, 100), pid=10, clock=late)
     write_process(path, step(0, 1, 100), pid=20)
     write_process(path, step(0, 1, 100), pid=30, rank=1)
     run = open_run(path)
-    assert run.optional("processes").select("rank", "pid", "rank_source").rows() == [
-        (0, "20", "RANK"),
-        (1, "30", "RANK"),
-        (2, "10", "assumed"),
+    assert run.optional("processes").select("rank", "pid").rows() == [(0, "20"), (1, "30")]
+    assert run.optional("steps").select("rank", "pid").rows() == [(0, "20"), (1, "30")]
+    assert told(run) == {OTHER_JOB: 1}
+    assert meta(run)["other_job"] == str(path / "rank-00000.pid-10")
+
+
+def test_processes_without_a_group_are_jobs_of_their_own_and_the_largest_is_shown(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
+    alone: dict[str, Any] = {"rank_source": "assumed", "world_size": None}
+    write_process(path, step(0, 1, 100), pid=10, **alone)
+    write_process(path, step(0, 1, 100), step(1, 100, 200), pid=20, **alone)
+    write_process(path, step(0, 1, 100), pid=30, rank_source="RANK", world_size=1)
+    run = open_run(path)
+    assert run.optional("processes").select("rank", "pid").rows() == [(0, "20")]
+    assert told(run) == {OTHER_JOB: 1}, "for each of two folders"
+    asked = open_run(path / "rank-00000.pid-10")
+    assert asked.optional("steps").select("rank", "pid").rows() == [(0, "10")]
+    others = [
+        Path(place).name for key, place in asked.optional("meta").select("key", "value").rows() if key == "other_job"
     ]
-    assert run.optional("steps").select("rank", "pid").rows() == [(0, "20"), (1, "30"), (2, "10")]
-    assert told(run) == {"a second process of rank 0: shown as rank 2": 1}
+    assert others == ["rank-00000.pid-20", "rank-00000.pid-30"]
+
+
+def test_a_group_that_was_made_after_the_first_step_tells_the_ranks(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
+    for rank in (0, 1):
+        folder = write_process(path, step(0, 1, 100), pid=10 + rank, rank_source="assumed", world_size=None)
+        (folder / "facts.jsonl").write_text(json_lines({"kind": "distributed", "rank": rank, "world_size": 2}))
+    run = open_run(path)
+    assert run.optional("processes").select("rank", "pid", "rank_source", "world_size").rows() == [
+        (0, "10", "torch.distributed", 2),
+        (1, "11", "torch.distributed", 2),
+    ]
+    assert not told(run)
 
 
 def test_process_without_description(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_report_is_as_promised(report: Report) -> None:
         "cause": "data-reading",
         "ranks": [0],
         "gain": {
-            "low_ns": 12_000_000, "high_ns": 20_000_000, "step_ns": 150_000_000,
+            "low_ns": 12_000_000, "high_ns": 20_000_000, "step_ns": 150_000_000, "basis": "the wait without loading",
             "confidence": "structural",
         },
         "evidence": [

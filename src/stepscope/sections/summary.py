@@ -44,12 +44,22 @@ _APART = 0.005  # of a step: less is not seen in three digits
 
 
 def build(run: Run) -> list[Block]:
-    blocks: list[Block] = [diagnose(run).verdict, *_overridden(run), *_losses(run), *_damaged(run)]
+    blocks: list[Block] = [diagnose(run).verdict, *_overridden(run), *_other_jobs(run), *_losses(run), *_damaged(run)]
     try:
         steady = steady_steps(run)
     except MissingData:
         return blocks  # the verdict says why nothing is known
     return [*blocks, *_bar(steady), *_used(steps(run), steady), *_two_clocks(run, steady), *_nothing(diagnose(run))]
+
+
+def _other_jobs(run: Run) -> list[Block]:
+    """If the run holds several jobs, such as those of a sweep: how many, and how to open another."""
+    others = run.optional("meta").filter(pl.col("key") == "other_job")["value"].to_list()
+    if not others:
+        return []
+    text = "The run holds {} jobs that share no process group; this report is of one. "
+    told = f"{text}Another one: `stepscope report {literal(others[0], 400)}`."
+    return [Text(told, (Value(len(others) + 1, "count"),))]
 
 
 def _overridden(run: Run) -> list[Block]:

@@ -6,8 +6,8 @@ it noted, and the notes are shown.
 
 Times: the monotonic clock of each process, brought to the Unix epoch with the pair of readings in the header of each
 file. The traces of the traced windows are read with the importer that recognises them, and get the rank of their
-process. Two processes of one rank (restarts, torch.multiprocessing without ranks) are kept apart: the later one gets
-the next free rank, and `processes.rank_source` says `assumed`.
+process. Of several jobs in one run (a sweep, a restart) the largest is read, see `jobs`; the folder of a process stands
+for the job that it is of.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from functools import partial
 from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath, is_file, is_folder
 from stepscope.core.trace import Importer, Part, Sink
+from stepscope.importers.run_dir.jobs import jobs_of, tell_others
 from stepscope.importers.run_dir.json_files import read_object
 from stepscope.importers.run_dir.launcher import (
     add_launcher,
@@ -25,17 +26,17 @@ from stepscope.importers.run_dir.launcher import (
     check_format,
 )
 from stepscope.importers.run_dir.loading import note_strangers
-from stepscope.importers.run_dir.process import add_process, add_recorded, find_processes, has_steps
+from stepscope.importers.run_dir.process import add_process, add_recorded, find_processes, has_steps, is_process
 from stepscope.importers.run_dir.tables import step_damage
 
 __all__ = ["IMPORTER", "read_recorded"]
 
 
 def sniff(path: AnyPath, head: bytes) -> bool:
-    """A folder with a run.json, or (the launcher could not write one) with folders of processes."""
+    """A folder with a run.json, or (the launcher could not write one) with folders of processes; or one of these."""
     if head or not is_folder(path):
         return False
-    return is_file(path / "run.json") or any(path.glob("rank-*.pid-*/steps.bin"))
+    return is_file(path / "run.json") or any(path.glob("rank-*.pid-*/steps.bin")) or is_process(path)
 
 
 def read(path: AnyPath, sink: Sink) -> None:
@@ -53,14 +54,19 @@ def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
     if not sniff(path, b""):
         advice = "Record one: `stepscope run -- COMMAND`."
         raise BadInput(path, "not a run directory: it holds no run.json and no process", next_step=advice)
+    asked = path.name if is_process(path) else ""
+    path = path.parent if asked else path
     run = read_object(path / "run.json", note)
     check_format(path, run)
     end = read_object(path / "end.json", note)
-    processes = find_processes(path, sink)
+    every = find_processes(path, sink)
+    jobs = jobs_of(every)
+    processes = next((job for job in jobs if asked in ("", *(process.folder.name for process in job))), ())
     add_launcher(path, run, end, sink)
+    tell_others(path, jobs, processes, sink)
     add_system(path, processes, note, sink)
-    add_not_recorded(path, processes, end, note, sink)
-    note_strangers(path, {process.pid for process in processes}, note)
+    add_not_recorded(path, every, end, note, sink)
+    note_strangers(path, {process.pid for process in every}, note)
     damaged = [f"{process.folder}/{why}" for process in processes if (why := step_damage(process.folder))]
     for place in damaged:
         sink.row("meta", source=str(path), key="damaged", value=place)

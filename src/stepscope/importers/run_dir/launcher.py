@@ -1,5 +1,7 @@
 """What the launcher wrote: the command, its end, the load of the machine, and why there may be no steps."""
 
+from collections.abc import Sequence
+
 from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath
 from stepscope.core.trace import Sink
@@ -42,7 +44,7 @@ def add_launcher(path: AnyPath, run: Row | None, end: Row | None, sink: Sink) ->
         sink.row("meta", source=str(path), key=key, value=text(value))
 
 
-def add_not_recorded(path: AnyPath, processes: list[Process], end: Row | None, note: Note, sink: Sink) -> None:
+def add_not_recorded(path: AnyPath, processes: Sequence[Process], end: Row | None, note: Note, sink: Sink) -> None:
     """What the processes and the launcher could not record; the launcher repeats the notes of the processes."""
     repeated: set[tuple[str, str]] = set()
     for folder in (path, *(process.folder for process in processes)):
@@ -58,7 +60,7 @@ def add_not_recorded(path: AnyPath, processes: list[Process], end: Row | None, n
                 sink.skip(str(path), f"{what} not recorded: {why}")
 
 
-def add_system(path: AnyPath, processes: list[Process], note: Note, sink: Sink) -> None:
+def add_system(path: AnyPath, processes: Sequence[Process], note: Note, sink: Sink) -> None:
     """The samples of the machine's load, one row for each measure; those of processes that trained with their rank."""
     rows: list[tuple[int, int | None, str, float, str]] = []
     ranks = {process.pid: process.rank for process in processes}

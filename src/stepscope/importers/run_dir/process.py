@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath, is_folder
+from stepscope.core.places import AnyPath, is_file, is_folder
 from stepscope.core.trace import Sink
 from stepscope.importers import append
 from stepscope.importers.run_dir.clocks import clock_of
@@ -12,7 +12,7 @@ from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read
 from stepscope.importers.run_dir.loading import LOADING_FOLDER, add_loading
 from stepscope.importers.run_dir.tables import add_stacks, add_steps
 
-__all__ = ["Process", "add_process", "add_recorded", "find_processes", "has_steps"]
+__all__ = ["Process", "add_process", "add_recorded", "find_processes", "has_steps", "is_process"]
 
 _FOLDER = re.compile(r"rank-(\d+)\.pid-(\d+)(?:\.\d+)?")
 _LARGEST_RANK = 2**31 - 1
@@ -20,34 +20,33 @@ _LARGEST_RANK = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The folder of one process. `asked_rank` is the rank it gives itself, `rank` the one it has in this run."""
+    """The folder of one process, its rank in its job, and the ranks of that (None: it was told of no other)."""
 
     folder: AnyPath
     about: Row
     pid: str
-    asked_rank: int
     rank: int
     rank_source: str
+    world_size: int | None
+
+    @property
+    def began(self) -> int:
+        """When it was first seen, ns since the Unix epoch; 0 if it does not say."""
+        clock = self.about.get("clock")
+        return number(clock.get("epoch_ns")) or 0 if isinstance(clock, dict) else 0
 
 
 def find_processes(path: AnyPath, sink: Sink) -> list[Process]:
-    """The processes that trained, by rank; of several with one rank, all but the first get the next free one."""
+    """The processes that trained, of whichever job."""
     folders: list[AnyPath] = [*path.glob("rank-*.pid-*")]
     folders.sort(key=lambda folder: folder.name)
-    found = [process for folder in folders if (process := _identify(folder, sink))]
-    found.sort(key=lambda process: (process.asked_rank, _began(process), process.pid))
-    taken = {process.asked_rank for process in found}
-    seen: set[int] = set()
-    result: list[Process] = []
-    for process in found:
-        rank, source = process.asked_rank, process.rank_source
-        if rank in seen:
-            rank, source = next(free for free in range(_LARGEST_RANK) if free not in taken), "assumed"
-            taken.add(rank)
-            sink.skip(str(process.folder), f"a second process of rank {process.asked_rank}: shown as rank {rank}")
-        seen.add(rank)
-        result.append(Process(process.folder, process.about, process.pid, process.asked_rank, rank, source))
-    return sorted(result, key=lambda process: process.rank)
+    return [process for folder in folders if (process := _identify(folder, sink))]
+
+
+def is_process(folder: AnyPath) -> bool:
+    """Whether it is a folder that a process of a run wrote."""
+    written = (folder / name for name in ("process.json", "steps.bin"))
+    return _FOLDER.fullmatch(folder.name) is not None and any(map(is_file, written))
 
 
 def has_steps(process: Process) -> bool:
@@ -98,28 +97,35 @@ def _identify(folder: AnyPath, sink: Sink) -> Process | None:
     if about is None:
         note("no description of the process (process.json): rank and pid taken from the name of the folder", 1)
         about = {}
-    rank = number(about.get("rank"))
-    pid = str(about.get("pid", name[2]))
+    rank, source, pid = (
+        number(about.get("rank")),
+        word(about.get("rank_source")) or "assumed",
+        str(about.get("pid", name[2])),
+    )
+    told = next(
+        (fact for fact in read_lines(folder / "facts.jsonl", _said_later) if fact.get("kind") == "distributed"), {}
+    )
+    world = number(about.get("world_size")) or number(told.get("world_size"))
+    if source == "assumed" and number(told.get("rank")) is not None:
+        rank, source = number(told.get("rank")), "torch.distributed"  # its group was made after the first step
     if rank is None or not 0 <= rank <= _LARGEST_RANK:
-        return Process(folder, about, pid, int(name[1]), 0, "file name")
-    return Process(folder, about, pid, rank, 0, word(about.get("rank_source")) or "assumed")
+        rank, source = int(name[1]), "file name"
+    return Process(folder, about, pid, rank, source, world if world and 0 < world <= _LARGEST_RANK else None)
 
 
-def _began(process: Process) -> int:
-    clock = process.about.get("clock")
-    return number(clock.get("epoch_ns")) or 0 if isinstance(clock, dict) else 0
+def _said_later(reason: str, count: int) -> None:
+    """What is damaged of a file is told by whoever reads it for the tables."""
 
 
 def _add_identity(process: Process, torch: Row, distributed: Row, sink: Sink) -> None:
     about = process.about
     version = word(about.get("torch"))
-    world_size = number(about.get("world_size")) or number(distributed.get("world_size"))
     sink.row(
         "processes",
         rank=process.rank,
         pid=process.pid,
         rank_source=process.rank_source,
-        world_size=world_size if world_size and 0 < world_size <= _LARGEST_RANK else None,
+        world_size=process.world_size,
         host=word(about.get("host")),
         framework=f"torch {version}" if version else None,
         python=word(about.get("python")),
