@@ -4,9 +4,12 @@ Without a traced window nobody knows how much of forward, backward and optimizer
 lines that samples show at host work count, and the rest passes as computing.
 """
 
+from dataclasses import replace
+
 import polars as pl
 
 from stepscope.analyses._device_idle import inflated_by
+from stepscope.analyses._exposed import Exposed, exposed_communication
 from stepscope.analyses._host_lines import host_lines
 from stepscope.analyses._looped_optimizer import LoopedOptimizer, looped_optimizers
 from stepscope.analyses._samples import steady_samples
@@ -28,7 +31,18 @@ MIN_SAMPLES = 10  # of phase other, before their kinds divide its time
 
 def cpu_shares(run: Run) -> tuple[Shares, ...]:
     """One row for each rank with steady steps. Raises MissingData without steps."""
-    return run.per_rank(_cpu_shares, chain)
+    rows: tuple[Shares, ...] = run.per_rank(_cpu_shares, chain)
+    try:
+        sent = {row.rank: row for row in exposed_communication(run) if row.source == "overlap"}
+    except MissingData:
+        return rows
+    return tuple(_with_communication(row, sent[row.rank]) if row.rank in sent else row for row in rows)
+
+
+def _with_communication(row: Shares, sent: Exposed) -> Shares:
+    """The same with what gloo takes while no operator computes, which is in the phases of the model, told apart."""
+    device = None if row.device is None else max(0.0, row.device - sent.communication / sent.step)
+    return replace(row, device=device, communication=sent.removable / sent.step)
 
 
 def _cpu_shares(run: Run) -> tuple[Shares, ...]:

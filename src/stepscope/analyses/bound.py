@@ -7,7 +7,8 @@ neither device nor model computes and nobody waits for the loader: on a GPU the 
 wait; on a CPU, the time outside forward, backward and optimizer less what samples show to be the model's own operators
 (validation), plus lines in the model that do something else, plus what a traced window shows outside operators.
 `device` is computing: kernels on a GPU, else the rest of the step. `communication` and `memory` are exposed
-collectives and copies. Null means that the run cannot tell.
+collectives and copies; where the CPU computes, of gloo's collectives what is no wait for other ranks. Null means that
+the run cannot tell.
 
 `limit` is the largest of input, host, communication and memory if it reaches LIMIT. Overhead of the framework between
 operators, which no one line holds, limits only below UTILISED. Else the device limits if it is busy for UTILISED of

@@ -18,7 +18,9 @@ and receive are a pipeline's: more micro-batches. Where there is too little comp
 less communication helps: a larger batch per rank, fewer ranks per group, compression.
 
 ## How the gain is predicted
-High end: all exposed communication. Low end: half of it, because the last bucket has nothing left to hide behind.
+High end: all exposed communication, but no more than the busiest rank can save: ranks go step by step together, so the
+step gets no shorter than the one that communicates least needs for everything else. Low end: half of it, because the
+last bucket has nothing left to hide behind.
 
 ## When it is wrong
 The time of a collective includes waiting for the last rank to arrive. Where one rank is late in most collectives, that
@@ -26,14 +28,12 @@ part is left to the rule `late-rank`; where the ranks take turns, no overlap hel
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
-from stepscope.analyses._device_idle import SHORTEST, device_idle
-from stepscope.analyses._late import delay_by_late_rank
-from stepscope.analyses._work import has_gpu, need_gpu
-from stepscope.analyses.overlap import overlap
+from stepscope.analyses._collective_calls import collective_calls
+from stepscope.analyses._exposed import Exposed, exposed_communication
 from stepscope.analyses.process_groups import process_groups
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
@@ -46,8 +46,8 @@ MIN_SHARE = 0.10  # of the step: torch_tb_profiler's limit for communication
 
 
 def check(run: Run) -> Iterator[Finding]:
-    rows = {row.rank: row for row in _ranks(run)}
-    exposed = {rank: max(0.0, row.communication - delay_by_late_rank(run, rank)) for rank, row in rows.items()}
+    rows = {row.rank: row for row in exposed_communication(run)}
+    exposed = {rank: row.removable for rank, row in rows.items()}
     slow = [rank for rank, row in rows.items() if exposed[rank] > MIN_SHARE * row.step]
     if not slow:
         return
@@ -66,45 +66,9 @@ def check(run: Run) -> Iterator[Finding]:
             basis="communication that no computing hides, waiting for other ranks included",
             confidence="structural",
         ),
-        advice=_advice(collective, group, too_much=exposed[worst.rank] > worst.compute),
+        advice=_advice(run, worst.rank, collective, group, too_much=exposed[worst.rank] > worst.compute),
         ranks=tuple(slow),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rank:
-    """The mean step of a rank, of which `steps` were traced, and what `source` says of it; times in ns."""
-
-    rank: int
-    step: float
-    communication: float
-    compute: float
-    steps: int
-    source: str
-
-
-def _ranks(run: Run) -> Iterator[_Rank]:
-    if not has_gpu(run):
-        yield from _on_the_cpu(run)
-        return
-    for row in device_idle(run):
-        yield _Rank(
-            rank=row.rank, step=row.step, communication=row.communication, compute=row.compute, steps=row.steps,
-            source="device_time",
-        )  # fmt: skip
-
-
-def _on_the_cpu(run: Run) -> Iterator[_Rank]:
-    """Ranks whose host communicates, by gloo. Raises MissingData as `need_gpu` does where none is seen to."""
-    try:
-        table = overlap(run).filter(pl.col("duration").sum().over("rank") >= SHORTEST)
-    except MissingData:
-        need_gpu(run)
-        raise
-    computes = pl.col("compute") + pl.col("overlapped")
-    means = table.group_by("rank").agg(pl.col("duration", "exposed_communication").mean(), computes.mean(), pl.len())
-    for rank, step, exposed, compute, steps in means.iter_rows():
-        yield _Rank(rank=rank, step=step, communication=exposed, compute=compute, steps=steps, source="overlap")
 
 
 def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:
@@ -123,7 +87,7 @@ def _title(collective: str, group: str) -> str:
     return f", most of all {collective}" + (f" of {group} parallelism" if group not in ("", "world") else "")
 
 
-def _evidence(row: _Rank, exposed: float, most: dict[str, str | int | None] | None) -> Iterator[Evidence]:
+def _evidence(row: Exposed, exposed: float, most: dict[str, str | int | None] | None) -> Iterator[Evidence]:
     yield Evidence(label="mean exposed communication per step", value=exposed, unit="ns", source=row.source)
     yield Evidence(label="share of the mean step", value=exposed / row.step, unit="ratio", source=row.source)
     label = "computing, share of the mean step"
@@ -134,12 +98,26 @@ def _evidence(row: _Rank, exposed: float, most: dict[str, str | int | None] | No
         yield Evidence(label=label, value=share, unit="ns", source="process_groups")
 
 
-def _advice(collective: str, group: str, *, too_much: bool) -> tuple[Advice, ...]:
+def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool) -> tuple[Advice, ...]:
     key = "tensor" if "tensor" in group else _KINDS.get(collective, "other")
     less = replace(_LESS, code="") if key != "other" else _LESS  # the hook is DistributedDataParallel's
-    return (*_ADVICE[key], *((less,) if too_much else ()))
+    fewer = (_ONCE,) if key == "other" and not _sends_once(run, rank) else ()
+    return (*_ADVICE[key], *fewer, *((less,) if too_much else ()))
 
 
+def _sends_once(run: Run, rank: int) -> bool:
+    """Whether a step is known to send gradients after one backward only: it has no other, or `no_sync` is used."""
+    own = pl.col("rank") == rank
+    if run.optional("steps", "rank", "micro_batches").filter(own)["micro_batches"].max() == 1:
+        return True
+    forwards = run.where("host", own & (pl.col("name") == _FORWARD), "start")["start"].sort()
+    sent = collective_calls(run).filter(own & (pl.col("collective") == "all_reduce"))["start"].sort()
+    if forwards.is_empty() or sent.is_empty():
+        return False
+    return forwards.search_sorted(sent, side="right").n_unique() <= len(forwards) / 2
+
+
+_FORWARD = "DistributedDataParallel.forward"  # torch's annotation of each micro-batch
 _KINDS = {
     **dict.fromkeys(("all_gather", "reduce_scatter"), "sharded"),
     **dict.fromkeys(("all_to_all", "all_to_allv", "dispatch", "combine"), "experts"),
@@ -147,6 +125,10 @@ _KINDS = {
     "broadcast": "broadcast",
     "barrier": "barrier",
 }
+_ONCE = Advice(
+    text="When accumulating gradients, communicate once per step",
+    code="with model.no_sync():  # all micro-batches but the last\n    loss.backward()",
+)
 _LESS = Advice(
     text="There is less computing than exposed communication, so overlap cannot hide it: raise the batch of each rank, "
     "make the groups smaller, keep them within a machine, or compress",
@@ -158,10 +140,6 @@ _ADVICE = {
         Advice(
             text="Send gradients in large buckets while backward goes on",
             code="model = DistributedDataParallel(model, bucket_cap_mb=100, gradient_as_bucket_view=True)",
-        ),
-        Advice(
-            text="When accumulating gradients, communicate once per step",
-            code="with model.no_sync():  # all micro-batches but the last\n    loss.backward()",
         ),
         Advice(text="Raise the batch of each rank, so that there is more to compute per collective"),
     ),

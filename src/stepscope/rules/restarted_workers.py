@@ -14,10 +14,11 @@ training process makes to the data set after the first epoch no longer reach the
 over a small data set in one, help too.
 
 ## How the gain is predicted
-High end: what the first steps of epochs wait beyond the others, and take besides while the workers of the last epoch
-end, shared among all steps. Low end: less the time to make
-and hand over one batch, which lasting workers need as well, as nothing is made ahead across epochs; where the input
-pipeline was not recorded, half of the high end.
+High end: what the first steps of epochs wait beyond the others, and what training waits until the workers of the last
+epoch have ended, shared among all steps. Where that wait was not recorded, it is what these steps take besides, but not
+of steps that hold a validation or another long line: that time is theirs. Low end: less the time to make and hand over
+one batch, which lasting workers need as well, as nothing is made ahead across epochs; where the input pipeline was not
+recorded, half of the high end.
 
 ## When it is wrong
 A sampler that works long before it gives its first index, or an evaluation with a loader of its own, also makes the
@@ -32,8 +33,10 @@ import polars as pl
 from stepscope.analyses._input_waits import MIN_SHARE
 from stepscope.analyses._loader_facts import loader_facts
 from stepscope.analyses._settled import settled_steps
+from stepscope.analyses._stall_groups import stall_groups
 from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_stages import loader_stages
+from stepscope.analyses.loader_starts import loader_starts
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
@@ -113,15 +116,31 @@ def _starts(run: Run, table: pl.DataFrame) -> Iterator[_Starts]:
             step=float(rows["duration"].to_numpy().mean()),
             first=float(first.mean()),
             other=float(other.mean()),
-            lost=(max(0.0, float(first.mean() - other.mean())) + _ending(rows, begins)) * len(first) / rows.height,
+            lost=(max(0.0, float(first.mean() - other.mean())) + _ending(run, rows, begins)) * len(first) / rows.height,
             batch=_batch(run, int(rank)),
         )
 
 
-def _ending(rows: pl.DataFrame, begins: pl.Series) -> float:
-    """What the end of the last epoch's workers takes: it is in what the step that begins an epoch does besides."""
-    first, other = (rows.filter(which)["other"].to_numpy().mean() for which in (begins, ~begins))
-    return max(0.0, float(first - other))
+def _ending(run: Run, rows: pl.DataFrame, begins: pl.Series) -> float:
+    """What the end of the last epoch's workers takes; else what a step that begins an epoch does besides."""
+    rank = int(rows["rank"][0])
+    measured = _ended(run, rank)
+    if measured is not None:
+        return measured
+    stalled = [step for group in stall_groups(run) if group.rank == rank and group.places for step in group.steps]
+    told = rows["tags"].list.contains("evaluation").fill_null(False) | rows["step"].is_in(stalled)
+    first, other = rows.filter(begins & ~told)["other"].to_numpy(), rows.filter(~begins)["other"].to_numpy()
+    return max(0.0, float(first.mean() - other.mean())) if len(first) else 0.0
+
+
+def _ended(run: Run, rank: int) -> float | None:
+    """Mean wait until all workers of an iterator had ended; None if none was recorded."""
+    try:
+        starts = loader_starts(run).filter(of_training(run, rank) & pl.col("ended").is_not_null())
+    except MissingData:
+        return None
+    waits = starts.group_by("loader", "iterator").agg(pl.col("ended").max())["ended"].to_numpy()
+    return float(waits.mean()) if len(waits) else None
 
 
 def _batch(run: Run, rank: int) -> float | None:
