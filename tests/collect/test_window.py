@@ -170,6 +170,22 @@ def test_windows_repeat(run_job: RunJob) -> None:
     assert job["stderr"] == ""
 
 
+def test_windows_without_end_go_on_though_their_own_profilers_linger(run_job: RunJob) -> None:
+    """Whoever looks at frames, a debugger or a sampler, may keep a used profiler alive for a while."""
+    job = run_job("""
+        import gc
+        kept = []
+        def keep(step):
+            kept.extend(thing for thing in gc.get_objects() if type(thing).__name__ == "_KinetoProfile")
+        window = window({"wait": 1, "warmup": 1, "active": 1, "repeat": 0})
+        train(window, 13, keep)
+        window.close()
+    """)
+    assert [row["status"] for row in job["windows"]] == ["recorded"] * len(job["windows"])
+    assert len(job["windows"]) == 4
+    assert job["notes"] == []
+
+
 def test_step_zero_cannot_be_traced_so_step_one_is(run_job: RunJob) -> None:
     schedule = {"skip_first": 0, "wait": 0, "warmup": 0, "active": 2, "repeat": 1}
     job = run_job(f"window = window({schedule}); train(window, 6); window.close()")

@@ -69,6 +69,7 @@ class Tracer:
         self._profile: Any = _KinetoProfile(
             activities=[getattr(ProfilerActivity, name.upper()) for name in activities], **options
         )
+        self._profile._stepscope_own = True  # who looks at frames, a debugger, may keep it: a search must pass it
         self._options = options
         self._results: Any = None
 
@@ -80,6 +81,7 @@ class Tracer:
         with _silent_kineto():
             if "torch._inductor" in sys.modules:
                 self._profile.prepare_trace()
+                self._profile.profiler._stepscope_own = True
             else:
                 self._prepare_without_inductor()
 
@@ -135,6 +137,7 @@ class Tracer:
         elif self._cuda:
             options["use_cuda"] = True
         self._profile.profiler = profile(use_cpu=self._cpu, use_kineto=True, **options)
+        self._profile.profiler._stepscope_own = True
         self._profile.profiler._prepare_trace()
 
 
@@ -182,7 +185,7 @@ def script_made_a_profiler() -> str | None:
         classes.extend(kind.__subclasses__())  # the loop comes to these too
     for thing in gc.get_referrers(*classes):  # an object refers to its class
         kind = type(thing)
-        if kind in classes and getattr(thing, "enabled", True):
+        if kind in classes and getattr(thing, "enabled", True) and not getattr(thing, "_stepscope_own", False):
             return f"{kind.__module__}.{kind.__qualname__}"
     return None
 

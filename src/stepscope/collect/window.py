@@ -283,10 +283,11 @@ class Window:
                 self._look.stop()
             if self._tracer is not None:
                 self._tracer.unprepare()
-            self._conclude(
-                "abandoned",
-                f"the job ended after {self._upcoming} steps; the window was to begin at step {self._plan.first}",
-            )
+            if not self._index or int(self._schedule.get("repeat", 1)):  # without end: nothing is missing
+                self._conclude(
+                    "abandoned",
+                    f"the job ended after {self._upcoming} steps; the window was to begin at step {self._plan.first}",
+                )
         self._retire()
         return 0
 
