@@ -50,7 +50,8 @@ def recorder(tmp_path: Path) -> Recorder:
 def rows(recorder: Recorder) -> list[tuple[int, int]]:
     content = (Path(recorder.directory) / "device_steps.bin").read_bytes()
     assert (content[:16], struct.unpack_from("<II", content, 16)) == (b"STEPSCOPE-DEVIC1", (64, 16))
-    return list(struct.iter_unpack("<qq", content[64:]))
+    (complete,) = struct.unpack_from("<q", content, 40)
+    return [struct.unpack_from("<qq", content, 64 + 16 * index) for index in range(complete)]
 
 
 def test_a_step_is_written_once_the_device_has_reached_its_end(recorder: Recorder) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from stepscope.collect.recorder import HEADER_SIZE, BinaryFile, Recorder
 
 from ..small_disk import mounted
 from .conftest import HEADER, RECORD, Step, read_recording, steps_of
-from .fake_job import probe
 
 MAGIC = b"STEPSCOPE-STEPS1"
 IN_A_CHUNK = CHUNKS[0] // RECORD.size
@@ -28,17 +28,12 @@ def a_record(number: int) -> bytes:
     return RECORD.pack(number, 10 * number + 1, 10 * number + 9, -1, 1, 2, 3, 0, 0, -1, 1, 0)
 
 
-@pytest.fixture(autouse=True)
-def kind_of_writer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test here runs with the compiled writer and with the one in Python."""
-    monkeypatch.setattr(mapping, "compiled", probe(kind).fields.compiled)
-    monkeypatch.setenv("STEPSCOPE_HOOKS", kind)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     if not reserves(str(tmp_path)):
         pytest.skip(f"needs a file system that reserves blocks, not {file_system(str(tmp_path))}")
+    if mapping.compiled is None:
+        pytest.skip("needs the compiled writer")
     return tmp_path / "steps.bin"
 
 
@@ -46,7 +41,8 @@ def path(tmp_path: Path) -> Path:
 def mapped(path: Path) -> Iterator[MappedFile]:
     file = MappedFile(str(path), HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, 1, 2, 0), RECORD.size)
     yield file
-    file.close()
+    with suppress(OSError):
+        file.close()
 
 
 @pytest.fixture
@@ -121,23 +117,46 @@ def test_a_forked_child_that_closes_leaves_the_file_to_its_parent(mapped: Mapped
     assert numbers(steps_of(path)) == [0, 1]
 
 
-def test_a_descriptor_that_the_job_has_closed_and_used_again_is_left_alone(mapped: MappedFile, path: Path) -> None:
-    write, own = mapped.writer(), path.parent / "own"
+def test_the_job_may_close_all_descriptors_and_use_their_numbers(path: Path) -> None:
+    own, many = path.parent / "own", IN_A_CHUNK + 5
+    child = os.fork()  # closing all descriptors would end the test
+    if child == 0:
+        try:
+            os.closerange(3, 256)
+            files = [os.open(own, os.O_WRONLY | os.O_CREAT) for _ in range(12)]
+            again = MappedFile(str(path), HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, 1, 2, 0), RECORD.size)
+            for number in range(many):
+                again.writer()(a_record(number))
+            again.close()
+            for file in files:
+                os.close(file)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert own.read_bytes() == b""
+    assert numbers(steps_of(path)) == list(range(many))
+
+
+@pytest.mark.parametrize("left", [0, 2000])
+def test_a_file_that_is_cut_by_somebody_else_is_an_error(mapped: MappedFile, path: Path, left: int) -> None:
+    write = mapped.writer()
     write(a_record(0))
-    for descriptor in range(3, 200):
-        if os.path.realpath(f"/proc/self/fd/{descriptor}") == str(path):
-            os.close(descriptor)
-            break
-    with open(own, "wb") as file:
-        file.write(bytes(1_000_000))
-        file.flush()
-        assert file.fileno() == descriptor
-        with pytest.raises(OSError, match="closed"):
-            write_forever(write)
+    os.truncate(path, left)
+    with pytest.raises(OSError, match="cut short"):
+        for _ in range(100):
+            write(a_record(1))
+
+
+def test_a_file_that_took_the_place_of_ours_is_left_alone(mapped: MappedFile, path: Path) -> None:
+    write = mapped.writer()
+    (path.parent / "own").write_bytes(b"mine")
+    os.replace(path.parent / "own", path)
+    with pytest.raises(OSError, match="place"):
+        write_forever(write)
+    with pytest.raises(OSError, match="place"):
         mapped.close()
-        file.seek(0)
-    assert own.read_bytes() == bytes(1_000_000)
-    assert len(steps_of(path)) == IN_A_CHUNK
+    assert path.read_bytes() == b"mine"
 
 
 def test_a_writer_in_a_cycle_is_freed_with_its_memory(path: Path) -> None:
@@ -175,16 +194,25 @@ def test_a_full_disk_is_an_error_and_every_step_before_it_is_readable(small_disk
     assert numbers(steps_of(file)) == list(range(written))
 
 
-def test_a_deleted_folder_and_a_changed_directory_do_not_matter(
+def test_a_changed_directory_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mapped: MappedFile, path: Path
 ) -> None:
     write = mapped.writer()
-    path.unlink()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     for number in range(IN_A_CHUNK + 5):
         write(a_record(number))
     mapped.close()
+    assert len(steps_of(path)) == IN_A_CHUNK + 5
+
+
+def test_a_deleted_file_takes_what_it_has_room_for(mapped: MappedFile, path: Path) -> None:
+    write = mapped.writer()
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        write_forever(write)
+    with pytest.raises(FileNotFoundError):
+        mapped.close()
     assert not path.exists()
 
 
@@ -222,13 +250,14 @@ def test_without_a_list_of_mounts_nobody_can_tell(tmp_path: Path) -> None:
     assert not reserves("/", str(tmp_path / "odd"))
 
 
-@pytest.mark.parametrize("why", ["unknown file system", "no posix_fallocate", "not supported"])
+@pytest.mark.parametrize("why", ["far file system", "no posix_fallocate", "not supported", "no compiled writer"])
 def test_elsewhere_records_are_written_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     def refuse(*_: int) -> None:
         raise OSError(errno.EOPNOTSUPP, "not supported")
 
     steps: dict[str, Callable[[], None]] = {
-        "unknown file system": lambda: monkeypatch.setattr("stepscope.collect.mapped._RESERVING", frozenset()),
+        "far file system": lambda: monkeypatch.setattr("stepscope.collect.mapped._RESERVING", frozenset()),
+        "no compiled writer": lambda: monkeypatch.setattr(mapping, "compiled", None),
         "no posix_fallocate": lambda: monkeypatch.delattr(os, "posix_fallocate"),
         "not supported": lambda: monkeypatch.setattr(os, "posix_fallocate", refuse),
     }
@@ -239,8 +268,8 @@ def test_elsewhere_records_are_written_one_by_one(tmp_path: Path, monkeypatch: p
     write = file.writer()
     write(a_record(0))
     write(a_record(1))
-    content = (Path(recorder.directory) / "steps.bin").read_bytes()
     recorder.close()
+    content = (Path(recorder.directory) / "steps.bin").read_bytes()
     assert (len(content), content[COUNT_OFFSET : COUNT_OFFSET + 8]) == (HEADER_SIZE + 2 * RECORD.size, bytes(8))
     assert numbers(steps_of(Path(recorder.directory) / "steps.bin")) == [0, 1]
 

@@ -2,21 +2,16 @@
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from stepscope.collect.recorder import (
-    HEADER_SIZE,
-    NOTES_SIZE,
-    BinaryFile,
-    Recorder,
-    append_line,
-    clock_reading,
-    leave_note,
-)
+from stepscope.collect.notes import NOTES_SIZE, leave_note
+from stepscope.collect.outbox import Outbox
+from stepscope.collect.recorder import HEADER_SIZE, BinaryFile, Recorder, append_line, clock_reading
 
 from ..small_disk import mounted
 from .conftest import HEADER, lines_of
@@ -127,6 +122,96 @@ def test_a_full_disk_still_takes_notes_and_keeps_whole_records(small_disk: Path)
     recorder.note("steps", failure.value)
     recorder.close()
     assert [row["what"] for row in lines_of(Path(recorder.directory) / "notes.jsonl")] == ["steps"]
+
+
+def test_the_same_note_is_written_once_with_how_often_it_came(recorder: Recorder) -> None:
+    for _ in range(300):
+        recorder.note("device step times", ValueError("lost"))
+    recorder.note("trace", "another")
+    recorder.close()
+    rows = lines_of(Path(recorder.directory) / "notes.jsonl")
+    assert [(row["what"], row["times"]) for row in rows] == [("device step times", 300), ("trace", 1)]
+
+
+def test_notes_of_processes_without_a_folder_have_an_end(tmp_path: Path) -> None:
+    for number in range(3000):
+        leave_note(str(tmp_path), f"loading of process {number}", "no room")
+    assert (tmp_path / "notes.jsonl").stat().st_size < 200_000
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    recorder = Recorder(str(tmp_path / "rank-00000.pid-1"))
+    recorder.append("facts.jsonl", {})
+    recorder.open_binary("lines.bin", b"STEPSCOPE-LINES1", 4).write(b"abcd")
+    recorder.open_mapped("steps.bin", b"STEPSCOPE-STEPS1", 8).writer()(b"abcdefgh")
+    assert os.listdir("/proc/self/fd") == before
+    recorder.close()
+
+
+def test_what_is_written_is_its_owners_alone(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "rank-00000.pid-1"))
+    recorder.append("facts.jsonl", {})
+    recorder.open_mapped("steps.bin", b"STEPSCOPE-STEPS1", 8)
+    recorder.open_binary("lines.bin", b"STEPSCOPE-LINES1", 4)
+    recorder.write_json("process.json", {})
+    recorder.close()
+    assert {path.stat().st_mode & 0o077 for path in [tmp_path / "rank-00000.pid-1", *tmp_path.rglob("*.*")]} == {0}
+
+
+def test_a_link_in_the_place_of_a_file_is_not_followed(recorder: Recorder, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("mine")
+    (Path(recorder.directory) / "facts.jsonl").symlink_to(own)
+    (Path(recorder.directory) / "steps.bin").symlink_to(own)
+    with pytest.raises(OSError, match="symbolic links"):
+        recorder.append("facts.jsonl", {})
+    with pytest.raises(OSError, match="symbolic links"):
+        recorder.open_mapped("steps.bin", b"STEPSCOPE-STEPS1", 8)
+    assert own.read_text() == "mine"
+
+
+def test_a_disk_that_does_not_answer_holds_nobody_up(tmp_path: Path) -> None:
+    answers = threading.Event()
+    delivered: list[tuple[str, bytes]] = []
+
+    def deliver(path: str, data: bytes) -> None:
+        answers.wait(20)
+        delivered.append((path, data))
+
+    outbox = Outbox(deliver)
+    begin = time.monotonic()
+    with pytest.raises(OSError, match="does not answer"):
+        for _ in range(100_000):
+            outbox.put("steps.bin", b"x")
+    assert time.monotonic() - begin < 5
+    answers.set()
+    outbox.close()
+    assert b"".join(data for _, data in delivered) == b"x" * sum(len(data) for _, data in delivered)
+    assert sum(len(data) for _, data in delivered) >= 20_000
+
+
+def test_a_far_disk_has_everything_in_order_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.collect.mapped._RESERVING", frozenset())
+    monkeypatch.setattr("stepscope.collect.mapped._COPYING", frozenset())
+    recorder = Recorder(str(tmp_path / "rank-00000.pid-1"))
+    write = recorder.open_mapped("steps.bin", b"STEPSCOPE-STEPS1", 8).writer()
+    for number in range(1000):
+        write(number.to_bytes(8, "little"))
+    recorder.close()
+    content = (tmp_path / "rank-00000.pid-1" / "steps.bin").read_bytes()[HEADER_SIZE:]
+    assert content == b"".join(number.to_bytes(8, "little") for number in range(1000))
+
+
+def test_a_far_disk_that_is_full_is_an_error_of_the_next_record(tmp_path: Path) -> None:
+    def deliver(path: str, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    outbox = Outbox(deliver)
+    outbox.put("steps.bin", b"x")
+    outbox.close()
+    with pytest.raises(OSError, match="No space"):
+        outbox.put("steps.bin", b"x")
 
 
 def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:

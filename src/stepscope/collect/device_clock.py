@@ -25,7 +25,7 @@ class DeviceClock:
 
     def __init__(self, cuda: Any, recorder: Recorder) -> None:
         self._cuda = cuda
-        self._file = recorder.open_binary("device_steps.bin", DEVICE_MAGIC, DEVICE_RECORD.size)
+        self._file = recorder.open_mapped("device_steps.bin", DEVICE_MAGIC, DEVICE_RECORD.size)
         self._waiting: list[tuple[int, Any]] = []
         self._spare: list[Any] = []
         self._last: tuple[int, Any] | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClockFields", "StateFields", "UseFields", "compiled", "kind"]
 
-FIELDS_VERSION = 1
+FIELDS_VERSION = 2
 """Counted up with every change of a field: a build of before must not be loaded."""
 
 

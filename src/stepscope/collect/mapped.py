@@ -1,25 +1,25 @@
 """A file of records written through shared memory: a system call a step costs more than the rest of the record.
 
-A store into a map cannot say that the disk is full: it kills the job (SIGBUS). So the blocks are reserved before, and a
-map is used only where a reservation holds. The number of whole records is stored after each one: a record that a
-killed job left half written is not counted.
+A store into a map cannot say that the disk is full: it kills the job (SIGBUS). So the blocks are reserved before, a map
+is used only where a reservation holds, and the compiled writer has the kernel touch the place of a record before it
+stores one: a file that somebody else has cut short is an error, too. The number of whole records is stored after each
+one: a record that a killed job left half written is not counted.
+
+No descriptor stays open: a job may close all there are and get the same numbers for files of its own.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import struct
 
 from .fields import compiled
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Callable
-    from typing import Any
 
-__all__ = ["CHUNKS", "COUNT_OFFSET", "MappedFile", "file_system", "reserves"]
+__all__ = ["CHUNKS", "COUNT_OFFSET", "MappedFile", "file_system", "is_far", "reserves"]
 
 COUNT_OFFSET = 40
 """Where the header has the number of whole records, int64; aligned, so that it is stored in one piece."""
@@ -28,14 +28,21 @@ CHUNKS = (256 * 1024, 32 * 1024, 4096)
 """Bytes that a file grows by: 3,000 steps at once; less only on a disk that has no more."""
 
 _RESERVING = frozenset(("ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay"))  # others copy on write, or are far away
+_COPYING = frozenset(("btrfs", "zfs", "f2fs", "bcachefs", "ramfs"))  # of this machine all the same
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
-_COUNT = struct.Struct("<q")
+_CLOSED_BY_EXEC = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_TRUNC | _CLOSED_BY_EXEC
+_SAME_FILE = os.O_RDWR | _CLOSED_BY_EXEC
 
 
 def reserves(directory: str, mounts: str = "/proc/self/mountinfo") -> bool:
     """Does the file system of `directory` keep the blocks that were reserved? False where nobody can tell."""
     return hasattr(os, "posix_fallocate") and file_system(directory, mounts) in _RESERVING
+
+
+def is_far(directory: str, mounts: str = "/proc/self/mountinfo") -> bool:
+    """May a write to `directory` wait for another machine? True where nobody can tell which file system it is on."""
+    return file_system(directory, mounts) not in _RESERVING | _COPYING
 
 
 def file_system(directory: str, mounts: str = "/proc/self/mountinfo") -> str | None:
@@ -59,85 +66,65 @@ class MappedFile:
     Raises OSError or ValueError where the file cannot be made, reserved or mapped.
     """
 
-    __slots__ = ("_compiled", "_descriptor", "_file", "_header_size", "_map", "_pid", "_record_size", "_reserved")
+    __slots__ = ("_file", "_header_size", "_path", "_pid", "_record_size", "_reserved", "_writer")
 
     def __init__(self, path: str, header: bytes, record_size: int) -> None:
-        self._header_size, self._record_size, self._pid = len(header), record_size, os.getpid()
-        self._map: mmap.mmap | None = None
-        self._compiled: Any = None  # the writer that has a mapping of its own
-        self._descriptor = os.open(path, _NEW_FILE, 0o644)
+        if compiled is None:
+            raise ValueError("the compiled writer is not there")
+        self._path, self._header_size, self._record_size, self._pid = path, len(header), record_size, os.getpid()
+        descriptor = os.open(path, _NEW_FILE, 0o600)
         try:
-            self._file = _identity(self._descriptor)
-            self._reserved = os.write(self._descriptor, header)
-            self._grow()
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+            self._file = _identity(descriptor)
+            self._reserved = os.write(descriptor, header)
+        finally:
+            os.close(descriptor)
+        self._writer = compiled.Writer(self._grown, len(header), record_size)
 
     def writer(self) -> Callable[[bytes], None]:
-        """The function that appends one record; a file has one. It raises OSError when the disk is full.
+        """The function that appends one record. It raises OSError when the disk is full or the file is not ours any
+        more, ValueError after `close`."""
+        return self._writer  # type: ignore[no-any-return]
 
-        After `close` it raises ValueError.
-        """
-        if compiled is not None:
-            self._compiled = compiled.Writer(
-                self._grow, self._descriptor, self._reserved, self._header_size, self._record_size
-            )
-            return self._compiled  # type: ignore[no-any-return]
-        grow, publish, size = self._grow, _COUNT.pack_into, self._record_size
-        space, limit, begin, count = self._map, self._reserved, self._header_size, 0
-
-        def write(record: bytes) -> None:
-            nonlocal space, limit, begin, count
-            end = begin + size
-            if end > limit:
-                space = grow()
-                limit = len(space)
-            space[begin:end] = record  # type: ignore[index]
-            begin = end
-            count += 1
-            publish(space, COUNT_OFFSET, count)  # type: ignore[arg-type]
-
-        return write
+    def write(self, records: bytes) -> None:
+        """Append whole records."""
+        for begin in range(0, len(records), self._record_size):
+            self._writer(records[begin : begin + self._record_size])
 
     def close(self) -> None:
-        """Cut the file to the records that it has; a second call does nothing. A forked child only lets go of it."""
-        space, self._map = self._map, None
-        if space is None:
+        """Cut the file to the records that it has; a second call does nothing. A forked child only lets go of it.
+
+        Raises OSError where the file is not there any more.
+        """
+        count = self._writer.close()
+        if count is None or self._pid != os.getpid():
             return
-        if self._compiled is not None:
-            self._compiled.close()  # before the file is cut: a store behind its end would kill the job
-        (count,) = _COUNT.unpack_from(space, COUNT_OFFSET)
-        space.close()
-        descriptor, self._descriptor = self._descriptor, -1
-        if _identity(descriptor) != self._file:
-            return  # a job that closes all descriptors, as daemons do: by now it is a file of the job's own
+        descriptor = self._opened()
         try:
-            if self._pid == os.getpid():
-                os.ftruncate(descriptor, self._header_size + count * self._record_size)
+            os.ftruncate(descriptor, self._header_size + count * self._record_size)
         finally:
             os.close(descriptor)
 
-    def _grow(self) -> mmap.mmap:
-        import mmap  # not at the top: most processes of a job never make a step
+    def _grown(self) -> int:
+        """A descriptor of the file with room for more records, which the writer closes."""
+        descriptor = self._opened()
+        try:
+            self._reserved = _reserve(descriptor, self._reserved)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
-        if self._descriptor < 0:
-            raise ValueError("write to a closed record file")
-        if _identity(self._descriptor) != self._file:
-            raise OSError(errno.EBADF, "the job has closed stepscope's file of steps")
-        self._reserved = _reserve(self._descriptor, self._reserved)
-        before, self._map = self._map, mmap.mmap(self._descriptor, self._reserved)
-        if before is not None:
-            before.close()
-        return self._map
+    def _opened(self) -> int:
+        descriptor = os.open(self._path, _SAME_FILE)
+        if _identity(descriptor) != self._file:
+            os.close(descriptor)
+            raise OSError(errno.ESTALE, "another file has taken the place of stepscope's")
+        return descriptor
 
 
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    """Which file `descriptor` is of, None for one that is closed."""
-    try:
-        status = os.fstat(descriptor)
-    except OSError:
-        return None
+def _identity(descriptor: int) -> tuple[int, int]:
+    """Which file `descriptor` is of."""
+    status = os.fstat(descriptor)
     return status.st_dev, status.st_ino
 
 

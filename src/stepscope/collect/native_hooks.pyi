@@ -19,13 +19,12 @@ class FirstAxis:
     def __call__(self, batch: Any) -> int: ...
 
 class Writer:
-    """Appends records to a mapped file; `grow` reserves more of it. Raises OSError, and ValueError after `close`."""
+    """Appends records to a mapped file; `grow` opens it with room for more. Raises OSError, ValueError after `close`."""
 
-    def __init__(
-        self, grow: Callable[[], Any], descriptor: int, size: int, header_size: int, record_size: int
-    ) -> None: ...
+    def __init__(self, grow: Callable[[], int], header_size: int, record_size: int) -> None: ...
     def __call__(self, record: bytes) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> int | None:
+        """The number of records, the first time."""
 
 class Hook:
     """Calls `original`: accounts ordinary events itself, leaves the others to `unusual`, the Python hook around it."""

@@ -6,17 +6,20 @@ import os
 import struct
 import time
 
+from .append import append_bytes, write_new
+from .notes import Notes, leave_note, line
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from .mapped import MappedFile
+    from .outbox import Outbox
 
 __all__ = [
     "ENDINGS",
     "HEADER_SIZE",
-    "NOTES_SIZE",
     "BinaryFile",
     "Recorder",
     "append_line",
@@ -32,30 +35,12 @@ ENDINGS = "endings.jsonl"
 HEADER_SIZE = 64
 """Bytes before the first record of a binary file."""
 
-NOTES_SIZE = 4096
-"""Bytes of blanks that notes.jsonl is created with: writing over them needs no free block of a full disk."""
-
 _HEADER = struct.Struct("<16sIIqq24x")
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-_REASON_LENGTH = 400  # a note is one line for a person, not a log
 
 
 def append_line(path: str, row: dict[str, Any]) -> None:
     """Append `row` to the JSON-lines file `path` in one write: lines of several processes never mix. Raises OSError."""
-    descriptor = os.open(path, _APPEND, 0o644)
-    try:
-        _write_all(descriptor, _line(row))
-    finally:
-        os.close(descriptor)
-
-
-def leave_note(run_dir: str, what: str, why: object) -> None:
-    """A note beside the folders of the processes, for one that has no folder. Never raises."""
-    try:
-        append_line(os.path.join(run_dir, "notes.jsonl"), _note(what, why))
-    except Exception:
-        return
+    append_bytes(path, line(row))
 
 
 def leave_ending(run_dir: str, pid: int) -> None:
@@ -67,86 +52,85 @@ def leave_ending(run_dir: str, pid: int) -> None:
 
 
 class BinaryFile:
-    """A file of fixed-size records behind a 64-byte header; the kernel has every record when `write` returns."""
+    """A file of fixed-size records behind a 64-byte header. `append(path, data)` says how it grows; by default the
+    kernel has every record when `write` returns."""
 
-    __slots__ = ("_descriptor", "_record_size")
+    __slots__ = ("_append", "_path")
 
-    def __init__(self, path: str, magic: bytes, record_size: int, epoch_ns: int, monotonic_ns: int) -> None:
-        self._descriptor = os.open(path, _NEW_FILE, 0o644)
-        self._record_size = record_size
-        _write_all(self._descriptor, _HEADER.pack(magic, HEADER_SIZE, record_size, epoch_ns, monotonic_ns))
+    def __init__(
+        self,
+        path: str,
+        magic: bytes,
+        record_size: int,
+        epoch_ns: int,
+        monotonic_ns: int,
+        append: Callable[[str, bytes], None] = append_bytes,
+    ) -> None:
+        write_new(path, _HEADER.pack(magic, HEADER_SIZE, record_size, epoch_ns, monotonic_ns))
+        self._path, self._append = path, append
 
     def write(self, records: bytes) -> None:
         """Append whole records. Raises OSError when the disk is full, ValueError after `close`."""
-        if self._descriptor < 0:
+        if not self._path:
             raise ValueError("write to a closed record file")
-        _write_all(self._descriptor, records)
+        self._append(self._path, records)
 
     def writer(self) -> Callable[[bytes], None]:
-        """A quicker `write` of one record, for a caller that counts nanoseconds and writes nothing after `close`."""
-        write, descriptor, size = os.write, self._descriptor, self._record_size
-
-        def write_one(record: bytes) -> None:
-            if write(descriptor, record) != size:
-                raise OSError("the disk is full: a record was written in part")
-
-        return write_one
+        """`write`, for a caller that holds on to the function."""
+        return self.write
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        """Take no more; a second call does nothing."""
+        self._path = ""
 
 
 class Recorder:
     """All files of one process in `directory`, which is made here. Raises OSError when it cannot be written.
 
     `epoch_ns` and `monotonic_ns` are one moment on the wall clock and on time.monotonic_ns, for every header; reading
-    both took `took_ns`.
+    both took `took_ns`. No file is open between two calls. Where the disk is another machine's, a thread writes.
     """
 
     def __init__(self, directory: str) -> None:
-        os.makedirs(directory, exist_ok=True)
+        from .mapped import is_far  # not at the top: most processes of a job never make a step
+
+        os.makedirs(directory, 0o700, exist_ok=True)
         self.directory = directory
         self.epoch_ns, self.monotonic_ns, self.took_ns = both_clocks()
         self.noted = 0
-        self._closed = False
+        self._closed, self._pid = False, os.getpid()
         self._binaries: list[BinaryFile | MappedFile] = []
-        self._appended: dict[str, int] = {}
-        self._notes = os.open(os.path.join(directory, "notes.jsonl"), _NEW_FILE, 0o644)
-        self._notes_end = 0
-        _write_all(self._notes, b" " * (NOTES_SIZE - 1) + b"\n")
+        self._outbox: Outbox | None = None
+        self._append: Callable[[str, bytes], None] = append_bytes
+        self._notes = Notes(directory)
+        if is_far(directory):
+            from .outbox import Outbox
+
+            self._outbox = Outbox()
+            self._append = self._outbox.put
 
     def append(self, name: str, row: dict[str, Any]) -> None:
         """Append one JSON line to the file `name`. Raises OSError, and ValueError after `close`."""
         if self._closed:
             raise ValueError("write to a closed recorder")
-        descriptor = self._appended.get(name)
-        if descriptor is None:
-            descriptor = self._appended[name] = os.open(os.path.join(self.directory, name), _APPEND, 0o644)
-        _write_all(descriptor, _line(row))
+        self._append(os.path.join(self.directory, name), line(row))
 
     def write_json(self, name: str, row: dict[str, Any]) -> None:
         """Write the file `name` whole: a reader sees the old content or the new, never half of it. Raises OSError."""
         path = os.path.join(self.directory, name)
-        descriptor = os.open(path + ".new", _NEW_FILE, 0o644)
-        try:
-            _write_all(descriptor, _line(row))
-        finally:
-            os.close(descriptor)
+        write_new(path + ".new", line(row))
         os.replace(path + ".new", path)
 
     def open_binary(self, name: str, magic: bytes, record_size: int) -> BinaryFile:
         """A new file `name` of records of `record_size` bytes, its header written. Raises OSError."""
         path = os.path.join(self.directory, name)
-        binary = BinaryFile(path, magic, record_size, self.epoch_ns, self.monotonic_ns)
+        binary = BinaryFile(path, magic, record_size, self.epoch_ns, self.monotonic_ns, self._append)
         self._binaries.append(binary)
         return binary
 
     def open_mapped(self, name: str, magic: bytes, record_size: int) -> BinaryFile | MappedFile:
         """`open_binary`, written through shared memory where the disk can promise room for it. Raises OSError."""
-        from .mapped import MappedFile, reserves  # not at the top: most processes of a job never make a step
+        from .mapped import MappedFile, reserves
 
         if not reserves(self.directory):
             return self.open_binary(name, magic, record_size)
@@ -160,22 +144,26 @@ class Recorder:
 
     def note(self, what: str, why: object) -> None:
         """Say what was not recorded and why. Never raises: it is called when things have already gone wrong."""
-        try:
-            self.noted += 1
-            self._notes_end += os.pwrite(self._notes, _line(_note(what, why)), self._notes_end)
-        except Exception:
-            return
+        self.noted += 1
+        self._notes.note(what, why)
 
     def close(self) -> None:
-        """Close every file; a second call does nothing."""
+        """Finish every file; a second call does nothing. Raises OSError for the last one that could not be."""
+        if self._closed:
+            return
         self._closed = True
+        failure: OSError | None = None
         for binary in self._binaries:
-            binary.close()
-        descriptors = [*self._appended.values(), self._notes]
-        self._appended, self._notes = {}, -1
-        for descriptor in descriptors:
-            if descriptor >= 0:
-                os.close(descriptor)
+            try:
+                binary.close()
+            except OSError as error:
+                failure = error
+        if self._pid == os.getpid():
+            self._notes.close()
+        if self._outbox is not None:
+            self._outbox.close()
+        if failure is not None:
+            raise failure
 
 
 def both_clocks() -> tuple[int, int, int]:
@@ -194,20 +182,3 @@ def both_clocks() -> tuple[int, int, int]:
 def clock_reading() -> dict[str, int]:
     """`both_clocks` as it is written into files."""
     return dict(zip(("epoch_ns", "monotonic_ns", "took_ns"), both_clocks()))
-
-
-def _note(what: str, why: object) -> dict[str, Any]:
-    reason = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
-    return {"what": what, "why": reason[:_REASON_LENGTH], "epoch_ns": time.time_ns()}
-
-
-def _line(row: dict[str, Any]) -> bytes:
-    import json  # not at the top: most processes of a job never write a line
-
-    return json.dumps(row, default=str, separators=(",", ":")).encode("utf-8", "backslashreplace") + b"\n"
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    written = os.write(descriptor, data)
-    while written < len(data):
-        written += os.write(descriptor, data[written:])

@@ -2,7 +2,7 @@
 
 #include "hooks.h"
 
-enum { VERSION = 1 }; /* FIELDS_VERSION in fields.py */
+enum { VERSION = 2 }; /* FIELDS_VERSION in fields.py */
 
 static PyTypeObject *hook_type;
 

@@ -4,18 +4,22 @@
 #define STEPSCOPE_COLLECT_RECORDS_H
 
 #include "fields.h"
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { COUNT_OFFSET = 40 }; /* COUNT_OFFSET in mapped.py */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *grow;
-    char *space; /* NULL once closed */
+    PyObject *grow; /* returns a descriptor of the file, which is closed here */
+    char *space;    /* NULL once closed */
     Py_ssize_t size, end, record_size;
     int64_t count;
-    int descriptor;
 } Writer;
 
 static void unmap(Writer *self)
@@ -27,16 +31,22 @@ static void unmap(Writer *self)
 
 COLLECTED(writer, Writer, grow, 1, unmap((Writer *)self))
 
-static int map(Writer *self, Py_ssize_t size)
+static int map(Writer *self, int descriptor)
 {
-    void *space = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, self->descriptor, 0);
+    struct stat status;
+    void *space = MAP_FAILED;
+    if (fstat(descriptor, &status) == 0)
+        space = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    int error = errno;
+    close(descriptor);
     if (space == MAP_FAILED) {
+        errno = error;
         PyErr_SetFromErrno(PyExc_OSError);
         return -1;
     }
     unmap(self);
     self->space = space;
-    self->size = size;
+    self->size = (Py_ssize_t)status.st_size;
     return 0;
 }
 
@@ -48,14 +58,24 @@ static int closed(void)
 
 static int grow(Writer *self)
 {
-    PyObject *file = PyObject_CallObject(self->grow, NULL);
-    Py_ssize_t size = file ? PyObject_Size(file) : -1;
-    Py_XDECREF(file);
-    if (size < 0)
-        return -1;
-    if (!self->space || size < self->end + self->record_size)
-        return closed(); /* meanwhile, by another thread: its descriptor may be anything now */
-    return map(self, size);
+    PyObject *answer = PyObject_CallObject(self->grow, NULL);
+    long descriptor = answer ? PyLong_AsLong(answer) : -1;
+    Py_XDECREF(answer);
+    if (descriptor < 0)
+        return PyErr_Occurred() ? -1 : closed();
+    return map(self, (int)descriptor);
+}
+
+/* Can the kernel write the eight bytes at `place`? A store there would kill the job where somebody has cut the file, or
+ * where its disk gives an error; a system call that is to put its answer there (here: which signals are blocked) only
+ * fails. The header lies before, so that it is there whenever the record is. */
+static int is_there(char *place)
+{
+#ifdef SYS_rt_sigprocmask
+    return syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, place, (size_t)8) == 0 || errno != EFAULT;
+#else
+    return place != NULL;
+#endif
 }
 
 static int writer_put(PyObject *writer, const void *record, Py_ssize_t size)
@@ -69,6 +89,12 @@ static int writer_put(PyObject *writer, const void *record, Py_ssize_t size)
         return closed();
     if (self->end + size > self->size && grow(self) < 0)
         return -1;
+    if (!self->space || self->end + size > self->size)
+        return closed(); /* meanwhile, by another thread */
+    if (!is_there(self->space + self->end + size - 8)) {
+        PyErr_SetString(PyExc_OSError, "the file was cut short, or its disk is full");
+        return -1;
+    }
     memcpy(self->space + self->end, record, (size_t)size);
     self->end += size;
     self->count++;
@@ -85,36 +111,37 @@ static PyObject *writer_call(PyObject *self, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 
-static PyObject *writer_close(PyObject *self, PyObject *Py_UNUSED(ignored))
+static PyObject *writer_close(PyObject *writer, PyObject *Py_UNUSED(ignored))
 {
-    unmap((Writer *)self);
-    Py_RETURN_NONE;
+    Writer *self = (Writer *)writer;
+    if (!self->space)
+        Py_RETURN_NONE;
+    unmap(self);
+    return PyLong_FromLongLong(self->count);
 }
 
 static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *grow_file;
-    int descriptor;
-    Py_ssize_t size, header_size, record_size;
-    if (!PyArg_ParseTuple(args, "Oinnn:Writer", &grow_file, &descriptor, &size, &header_size, &record_size))
+    Py_ssize_t header_size, record_size;
+    if (!PyArg_ParseTuple(args, "Onn:Writer", &grow_file, &header_size, &record_size))
         return NULL;
-    if (header_size < COUNT_OFFSET + 8 || record_size <= 0 || size < header_size)
+    if (header_size < COUNT_OFFSET + 8 || record_size < 8)
         return PyErr_Format(PyExc_ValueError, "no room for a header and a record");
     Writer *self = (Writer *)PyType_GenericNew(type, NULL, NULL);
     if (!self)
         return NULL;
     Py_INCREF(grow_file);
     self->grow = grow_file;
-    self->descriptor = descriptor;
     self->end = header_size;
     self->record_size = record_size;
-    if (map(self, size) < 0)
+    if (grow(self) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
 }
 
 static PyMethodDef writer_methods[] = {
-    {"close", writer_close, METH_NOARGS, "Let go of the file's memory; a second call does nothing."},
+    {"close", writer_close, METH_NOARGS, "Let go of the file's memory; returns the number of records, once."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -123,7 +150,7 @@ static PyType_Slot writer_slots[] = {
     {Py_tp_new, writer_new},
     {Py_tp_call, writer_call},
     {Py_tp_methods, writer_methods},
-    {Py_tp_doc, "Writer(grow, descriptor, size, header_size, record_size): a function that appends one record"},
+    {Py_tp_doc, "Writer(grow, header_size, record_size): appends a record to the file that grow() opens"},
     {0, NULL},
 };
 
