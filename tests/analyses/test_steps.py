@@ -34,6 +34,7 @@ def test_steps_of_the_probe_are_taken_as_they_are() -> None:
         "rank": 0, "step": 0, "start": 0, "end": 100 * MS, "duration": 100 * MS,
         "data_wait": 30 * MS, "forward": 20 * MS, "backward": 25 * MS, "optimizer": 5 * MS, "other": 20 * MS,
         "samples": 16, "micro_batches": 1, "clock": "host", "tags": ["epoch-start", "warm-up"],
+        "weight": 1,
     }  # fmt: skip
 
 

@@ -41,6 +41,7 @@ def test_step_row(tmp_path: Path) -> None:
         "rank": 0, "pid": "4711", "step": 0, "start": TO_EPOCH + 1_000, "end": TO_EPOCH + 1_100, "data_wait": 10,
         "forward": 1, "backward": 2, "optimizer": 3, "other": 84, "evaluation_wait": 0, "gc": 5, "samples": 8,
         "micro_batches": 1, "device_duration": None, "clock": "host", "tags": ["traced", "epoch-start", "closure"],
+            "weight": None,
     }  # fmt: skip
     assert run.optional("processes").drop("source").row(0, named=True) == {
         "rank": 0, "pid": "4711", "rank_source": "RANK", "world_size": 2, "host": "n0", "framework": "torch 2.13.0",

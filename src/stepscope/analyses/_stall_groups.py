@@ -22,6 +22,7 @@ from stepscope.analyses._checkpoints import saves
 from stepscope.analyses._samples import steady_samples
 from stepscope.analyses._work import with_work
 from stepscope.analyses.steady_steps import steady_steps
+from stepscope.analyses.steps import weight_of
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run, chain
@@ -47,6 +48,7 @@ _FRAME = re.compile(r"(.*):(-?\d{1,9}) ?(.*)", re.DOTALL)
 class StallGroup:
     """Long steps of one rank with one cause.
 
+    `steps` are those that were recorded apart, each stands for `weight` of them.
     `cause` is "evaluation", "line" or "unknown"; `distance` the median number of steps between two of them;
     `excess` the time in ns that all of them together take above the median; `regular` whether the distances agree;
     `saves` whether they write a checkpoint, None if no sample tells.
@@ -60,6 +62,12 @@ class StallGroup:
     excess: int
     places: tuple[Place, ...]
     saves: bool | None
+    weight: int = 1
+
+    @property
+    def count(self) -> int:
+        """The number of long steps."""
+        return len(self.steps) * self.weight
 
     @property
     def certain(self) -> bool:
@@ -104,7 +112,9 @@ def _stall_groups(run: Run) -> tuple[StallGroup, ...]:
 
 def _groups_of_part(rank: int, table: pl.DataFrame, part: tuple[str, ...], samples: pl.DataFrame) -> list[StallGroup]:
     evaluation = pl.col("tags").list.contains("evaluation").fill_null(False)
-    table = table.select("step", "duration", pl.sum_horizontal(part).alias("part"), evaluation.alias("evaluation"))
+    table = table.select(
+        "step", "duration", "weight", pl.sum_horizontal(part).alias("part"), evaluation.alias("evaluation")
+    )
     plain = table.filter(~pl.col("evaluation"))
     if plain.height < REPEATS:
         return []
@@ -151,15 +161,17 @@ def _group(
     steps = tuple(long["step"].to_list())
     distances = [after - before for before, after in pairwise(steps)]
     places = _places(entries, entry_first=cause == "evaluation")
+    weight = weight_of(long)
     return StallGroup(
         rank=rank,
         cause=cause if cause == "evaluation" or places else "unknown",
         steps=steps,
-        distance=float(_median(pl.Series(distances))) if distances else 0.0,
+        distance=float(_median(pl.Series(distances))) / weight if distances else 0.0,
         regular=_regular(distances),
         excess=int(long["excess"].sum()),
         places=places,
         saves=saves((sample.weight, sample.call, sample.leaf, sample.expression) for sample in samples),
+        weight=weight,
     )
 
 

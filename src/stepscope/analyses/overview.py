@@ -90,7 +90,7 @@ def _steps(run: Run) -> Iterator[Fact]:
         steps = steady_steps(run)
     except MissingData:
         return
-    yield from _number("steps that means are over", steps.height, "count", "steady_steps")
+    yield from _number("steps that means are over", steps["weight"].sum(), "count", "steady_steps")
     yield from _number("mean step", steps["duration"].mean(), "ns", "steady_steps")
     yield from _number("mean samples of a step and rank", steps["samples"].mean(), "count", "steady_steps")
     yield from _number("mean backward calls of a step", steps["micro_batches"].mean(), "count", "steady_steps")

@@ -14,6 +14,7 @@ from stepscope.analyses._launches import Launches, launches
 from stepscope.analyses._tables import RANK, by_rank, table
 from stepscope.analyses._trace_phases import PHASES, TracedStep, traced_steps
 from stepscope.analyses.steady_steps import steady_steps
+from stepscope.analyses.steps import weight_of
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, spans, total, union
 from stepscope.core.run import Analysis, Run
@@ -51,18 +52,19 @@ def compute(run: Run) -> pl.DataFrame:
         on_device = device.get(rank, {})
         device_whole = sum(sum(times) for times in on_device.values())
         for name, phase in zip(NAMES, PHASES, strict=True):
-            host = part[phase].drop_nulls().to_numpy()
-            cpu = _figures(host, int(part["duration"].sum()))
+            seen = part.select(phase, "weight").drop_nulls()
+            host, weight = seen[phase].to_numpy(), weight_of(part)
+            cpu = _figures(host, int(part["duration"].sum()), weight)
             known = on_device.get(phase, []) if len(host) or phase == "data_wait" else []
-            rows.append((rank, name, len(host), *cpu, *_figures(np.array(known), device_whole)))
+            rows.append((rank, name, len(host) * weight, *cpu, *_figures(np.array(known), device_whole)))
     return table(rows, COLUMNS)
 
 
-def _figures(times: np.typing.NDArray[np.int64], whole: int) -> tuple[int | float | None, ...]:
+def _figures(times: np.typing.NDArray[np.int64], whole: int, weight: int = 1) -> tuple[int | float | None, ...]:
     if not len(times):
         return (None,) * len(_FIGURES)
     summed = int(times.sum())
-    return summed, float(times.mean()), int(times.max()), int(times.min()), summed / whole if whole else None
+    return summed * weight, float(times.mean()), int(times.max()), int(times.min()), summed / whole if whole else None
 
 
 def _device_times(run: Run) -> dict[int, dict[str, list[int]]]:

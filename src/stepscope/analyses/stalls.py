@@ -50,7 +50,7 @@ def _row(group: StallGroup, table: pl.DataFrame) -> tuple[object, ...]:
         group.rank,
         group.cause,
         *where,
-        len(group.steps),
+        group.count,
         group.distance or None,
         group.regular,
         longest,

@@ -7,6 +7,9 @@ it; optimizer `Optimizer.step#…`; backward from the first to the last operator
 frame of the call where stacks were recorded; forward from the end of the data wait to backward. Then data_wait +
 forward + backward + optimizer + other = duration exactly; data_wait is null when no loader was seen, and counts as 0.
 
+Of more than a million steps of a rank a row is the mean of `weight` steps, alike in length and tags, that ran about the
+same time; all rows that averages are from have one weight.
+
 Tags added here: `warm-up` for the first three steps of a rank on the probe's clock, `traced` for steps of a trace,
 `long` for steps of more than five times the median of the rank's untraced steps (of all its steps if all are traced),
 and `empty` for steps of a trace without any operator and for steps without length.
@@ -38,6 +41,7 @@ COLUMNS = (
     Column("micro_batches", pl.Int64, "count", "backward calls"),
     Column("clock", pl.String, None, "host or host-backward (probe), kineto (trace)"),
     Column("tags", pl.List(pl.String), None, "warm-up, traced, tracing, long, empty, evaluation, epoch-start, …"),
+    Column("weight", pl.Int64, "count", "steps of a long run that the row, their mean, stands for; else 1"),
 )
 MODEL = ("forward", "backward", "optimizer")
 # Allocators, caches and lazy initialisation settle in the first steps.
@@ -48,8 +52,10 @@ LONG = 5
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and time. Raises MissingData if neither the probe nor a trace shows a step."""
-    recorded = run.optional("steps").with_columns(duration=pl.col("end") - pl.col("start"))
-    seen = set(recorded["rank"].to_list())
+    recorded = run.optional("steps").with_columns(
+        duration=pl.col("end") - pl.col("start"), weight=pl.col("weight").fill_null(1)
+    )
+    seen = set(recorded["rank"].unique())
     derived = _derived([step for step in traced_steps(run) if step.rank not in seen])
     steps = pl.concat([shaped(recorded, COLUMNS), derived]).sort("rank", "start", "step")
     if steps.is_empty():
@@ -57,6 +63,12 @@ def compute(run: Run) -> pl.DataFrame:
     parts = pl.col("data_wait").fill_null(0) + pl.sum_horizontal(*PHASES[1:])
     assert steps.select((parts == pl.col("duration")).all()).item()
     return _tagged(steps)
+
+
+def weight_of(rows: pl.DataFrame) -> int:
+    """How many steps each row of steady steps stands for; 1 but in a long run."""
+    weight = rows["weight"].max()
+    return weight if isinstance(weight, int) else 1
 
 
 def _told(run: Run) -> str:
@@ -78,7 +90,7 @@ def _row(step: TracedStep, is_empty: bool) -> tuple[object, ...]:
     rest = tuple(times[phase] for phase in PHASES[1:])
     span = (step.start, step.end, step.end - step.start)
     tags = ["traced", "empty"] if is_empty else ["traced"]
-    return (step.rank, step.step, *span, waited, *rest, None, step.backwards, "kineto", tags)
+    return (step.rank, step.step, *span, waited, *rest, None, step.backwards, "kineto", tags, 1)
 
 
 def _tagged(steps: pl.DataFrame) -> pl.DataFrame:

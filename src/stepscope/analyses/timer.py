@@ -36,13 +36,13 @@ _SECOND = 1_000_000_000
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank. Raises MissingData without steady steps."""
-    everything = steps(run).group_by("rank").agg(all=pl.len())
+    everything = steps(run).group_by("rank").agg(all=pl.col("weight").sum())
     reader, batch = pl.col("data_wait"), pl.col("duration")
     per_step = pl.when(batch > 0).then(pl.col("samples") * _SECOND / batch)
     counted = pl.col("samples").is_not_null()
     time_counted = batch.filter(counted).sum()
     timed = steady_steps(run).group_by("rank").agg(
-        steps=pl.len(),
+        steps=pl.col("weight").sum(),
         reader_cost_avg=reader.mean(), reader_cost_max=reader.max(), reader_cost_min=reader.min(),
         batch_cost_avg=batch.mean(), batch_cost_max=batch.max(), batch_cost_min=batch.min(),
         ips_avg=pl.when(time_counted > 0).then(pl.col("samples").sum() * _SECOND / time_counted),

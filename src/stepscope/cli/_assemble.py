@@ -134,7 +134,7 @@ def _devices(run: Run) -> tuple[Device, ...]:
 
 def _step_count(run: Run) -> int:
     try:
-        counts = steps(run).group_by("rank").len()["len"]
+        counts = steps(run).group_by("rank").agg(pl.col("weight").sum())["weight"]
     except MissingData:
         return 0
     return max(counts, default=0)

@@ -80,6 +80,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("device_duration", pl.Int64, "ns", "step time on the device from CUDA events; null without CUDA"),
         Column("clock", pl.String, None, "which clock the times are from: host, host-backward, kineto"),
         Column("tags", pl.List(pl.String), None, "traced, tracing, evaluation, epoch-start, epoch-end, …"),
+        Column("weight", pl.Int64, "count", "steps of a long run that this row, their mean, stands for; null: itself"),
     ),
     "host": _ids(
         Column("thread", pl.String, None, "thread id as the source writes it"),

@@ -75,7 +75,7 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
             ),
             Evidence(label="mean of the same over all steps", value=excess, unit="ns", source="stalls"),
             Evidence(label="share of the mean step", value=excess / step, unit="ratio", source="stalls"),
-            Evidence(label="long steps", value=len(group.steps), unit="count", source="stalls"),
+            Evidence(label="long steps", value=group.count, unit="count", source="stalls"),
             Evidence(label="median distance in steps", value=group.distance, unit="count", source="stalls"),
         ),
         gain=Gain(

@@ -37,6 +37,7 @@ from stepscope.analyses._stall_groups import stall_groups
 from stepscope.analyses._worker_calls import of_training
 from stepscope.analyses.loader_stages import loader_stages
 from stepscope.analyses.loader_starts import loader_starts
+from stepscope.analyses.steps import weight_of
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
@@ -109,10 +110,11 @@ def _starts(run: Run, table: pl.DataFrame) -> Iterator[_Starts]:
         facts = loader_facts(run, int(rank))
         if not facts.workers or facts.persistent is not False:
             continue
+        weight = weight_of(rows)
         yield _Starts(
             rank=int(rank),
-            starts=len(first),
-            steps=rows.height,
+            starts=len(first) * weight,
+            steps=rows.height * weight,
             step=float(rows["duration"].to_numpy().mean()),
             first=float(first.mean()),
             other=float(other.mean()),

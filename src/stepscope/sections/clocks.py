@@ -34,7 +34,7 @@ def build(run: Run) -> list[Block]:
 
 def _step_clocks(run: Run) -> list[Block]:
     table = steps(run)
-    counts = table.group_by("clock", maintain_order=True).len().iter_rows()
+    counts = table.group_by("clock", maintain_order=True).agg(pl.col("weight").sum()).iter_rows()
     blocks: list[Block] = [
         Text(
             f"{many(count, 'step is', 'steps are')} {_CLOCKS.get(clock, 'timed by a clock the source does not name.')}",

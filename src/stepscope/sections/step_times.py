@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from stepscope.analyses.steps import steps
+from stepscope.analyses.steps import steps, weight_of
 from stepscope.core.report import Block, Line, Lines, Section, Text, Value
 from stepscope.core.run import Run
 
@@ -33,7 +33,11 @@ def build(run: Run) -> list[Block]:
         title += f", rank {mine.item(0, 'rank')}"
     lines = Lines(title, "step", None, "ns", _lines(bars), stacked=True)
     more = "One bar is the mean of {} steps in a row; {} steps in all."
-    return [lines, Text(more, (Value(size, "count"), Value(mine.height, "count")))] if size > 1 else [lines]
+    return (
+        [lines, Text(more, (Value(size * weight_of(mine), "count"), Value(int(mine["weight"].sum()), "count")))]
+        if size > 1
+        else [lines]
+    )
 
 
 def _lines(bars: pl.DataFrame) -> tuple[Line, ...]:

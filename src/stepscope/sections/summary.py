@@ -171,9 +171,10 @@ def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
     ranks = recorded["rank"].n_unique()
     if recorded.height == 1:
         return []
-    text, values = "Means over all {} steps", [Value(recorded.height, "count")]
-    if steady.height < recorded.height:
-        text, values = "Means over {} of {} steps", [Value(steady.height, "count"), *values]
+    every, used = (int(table["weight"].sum()) for table in (recorded, steady))
+    text, values = "Means over all {} steps", [Value(every, "count")]
+    if used < every:
+        text, values = "Means over {} of {} steps", [Value(used, "count"), *values]
     if ranks > 1:
         text, values = text + " of {} ranks", [*values, Value(ranks, "count")]
     text, values = text + "; median {}", [*values, Value(_median(steady), "ns")]
@@ -238,8 +239,8 @@ def _left_out(left_out: pl.DataFrame) -> dict[str, int]:
         .when(traced)
         .then(pl.lit("traced"))
     )
-    reasons = left_out.select(reason.otherwise(pl.lit("others")).alias("reason"))
-    counts = reasons.group_by("reason").len().sort(["len", "reason"], descending=[True, False])
+    reasons = left_out.select("weight", reason.otherwise(pl.lit("others")).alias("reason"))
+    counts = reasons.group_by("reason").agg(pl.col("weight").sum()).sort("weight", "reason", descending=[True, False])
     return dict(counts.iter_rows())
 
 

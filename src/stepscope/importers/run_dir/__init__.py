@@ -26,8 +26,8 @@ from stepscope.importers.run_dir.launcher import (
     check_format,
 )
 from stepscope.importers.run_dir.loading import note_strangers
-from stepscope.importers.run_dir.process import add_process, add_recorded, find_processes, has_steps, is_process
-from stepscope.importers.run_dir.tables import step_damage
+from stepscope.importers.run_dir.process import add_process, add_recorded, find_processes, is_process
+from stepscope.importers.run_dir.steps import has_steps, step_damage
 
 __all__ = ["IMPORTER", "read_recorded"]
 
@@ -70,9 +70,9 @@ def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
     damaged = [f"{process.folder}/{why}" for process in processes if (why := step_damage(process.folder))]
     for place in damaged:
         sink.row("meta", source=str(path), key="damaged", value=place)
-    if damaged and not any(map(has_steps, processes)):
+    if damaged and not any(has_steps(process.folder) for process in processes):
         sink.row("meta", source=str(path), key="no_steps", value="No step could be read")
-    elif not any(map(has_steps, processes)):
+    elif not any(has_steps(process.folder) for process in processes):
         add_no_steps(path, end, note, sink)
     return [Part(path=process.folder, read=partial(add_process, process)) for process in processes]
 

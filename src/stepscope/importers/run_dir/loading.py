@@ -17,7 +17,8 @@ from stepscope.core.trace import Sink
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.records import LOADING, read_records
-from stepscope.importers.run_dir.tables import add_worker_stacks, observed, series
+from stepscope.importers.run_dir.steps import observed, series
+from stepscope.importers.run_dir.tables import add_worker_stacks
 
 __all__ = ["LOADING_FOLDER", "STAGES", "add_loading", "note_strangers"]
 

@@ -10,9 +10,10 @@ from stepscope.importers import append
 from stepscope.importers.run_dir.clocks import clock_of
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
 from stepscope.importers.run_dir.loading import LOADING_FOLDER, add_loading
-from stepscope.importers.run_dir.tables import add_stacks, add_steps
+from stepscope.importers.run_dir.steps import add_steps
+from stepscope.importers.run_dir.tables import add_stacks
 
-__all__ = ["Process", "add_process", "add_recorded", "find_processes", "has_steps", "is_process"]
+__all__ = ["Process", "add_process", "add_recorded", "find_processes", "is_process"]
 
 _FOLDER = re.compile(r"rank-(\d+)\.pid-(\d+)(?:\.\d+)?")
 _LARGEST_RANK = 2**31 - 1
@@ -49,11 +50,6 @@ def is_process(folder: AnyPath) -> bool:
     return _FOLDER.fullmatch(folder.name) is not None and any(map(is_file, written))
 
 
-def has_steps(process: Process) -> bool:
-    """Whether a step of the process was recorded whole."""
-    return add_steps(process.folder, process.rank, process.pid, (), lambda reason, count: None, Sink()) > 0
-
-
 def add_process(process: Process, sink: Sink) -> None:
     """Add all tables of a process."""
 
@@ -79,8 +75,8 @@ def add_recorded(process: Process, sink: Sink) -> tuple[Row, list[Row]]:
     _add_optimizers(process, facts, sink)
     _add_meta(process, facts, sink)
     windows = read_lines(process.folder / "windows.jsonl", note)
-    add_steps(process.folder, process.rank, process.pid, windows, note, sink)
-    add_stacks(process.folder, process.rank, process.pid, note, sink)
+    merged = add_steps(process.folder, process.rank, process.pid, windows, note, sink)
+    add_stacks(process.folder, process.rank, process.pid, merged, note, sink)
     _add_windows(process, windows, sink)
     _add_clocked(process, windows, note, sink)
     return last.get("torch", {}), windows

@@ -4,6 +4,7 @@ The header may have the number of whole records; where it has 0 the size of the 
 """
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,23 @@ import numpy.typing as npt
 from stepscope.core.places import AnyPath
 from stepscope.importers.run_dir.json_files import Note
 
-__all__ = ["DEVICE_STEP", "LINE", "LOADING", "STEP", "Kind", "Records", "read_clocks", "read_records"]
+__all__ = [
+    "DEVICE_STEP",
+    "LINE",
+    "LOADING",
+    "STEP",
+    "Kind",
+    "RecordFile",
+    "Records",
+    "open_records",
+    "read_clocks",
+    "read_records",
+]
 
+PIECE = 1 << 16
+"""Records that are read at a time: of steps, 6 MB."""
+
+_LONGEST = 4096  # bytes of a record: a longer one is damage
 _HEADER = struct.Struct("<16sIIqqq")  # magic, header size, record size, two clocks, number of records
 
 
@@ -77,6 +93,61 @@ class Records:
     to_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """A file of records that is read in pieces: one of a long run is larger than memory."""
+
+    path: AnyPath
+    kind: Kind
+    to_epoch: int
+    _header_size: int
+    _record_size: int
+    _complete: int
+    _note: Note
+
+    def pieces(self) -> Iterator[npt.NDArray[np.void]]:
+        """Whole records, PIECE at most at a time. What cannot be read any more is noted."""
+        left = self._complete if self._complete > 0 else None
+        try:
+            with self.path.open("rb") as file:
+                file.read(self._header_size)
+                while left != 0 and len(data := file.read(PIECE * self._record_size)) >= self._record_size:
+                    rows = self._rows(data)[:left]
+                    left = None if left is None else left - len(rows)
+                    yield rows if self._complete > 0 else self._written(rows)
+        except OSError as error:
+            self._note(f"{self.path.name} cannot be read ({error.strerror}): not read", 1)
+            return
+        if left:
+            self._note(
+                f"{self.path.name} is cut short: {self._complete - left} of its {self._complete} records are left", 1
+            )
+
+    def count(self) -> int:
+        """The number of records, blanks behind them included. Raises OSError."""
+        held = max(0, self.path.stat().st_size - self._header_size) // self._record_size
+        return min(held, self._complete) if self._complete > 0 else held
+
+    def check(self) -> None:
+        """Note whether records are missing, without reading them."""
+        try:
+            left = self.count()
+        except OSError as error:
+            self._note(f"{self.path.name} cannot be read ({error.strerror}): not read", 1)
+            return
+        if left < self._complete:
+            self._note(f"{self.path.name} is cut short: {left} of its {self._complete} records are left", 1)
+
+    def _rows(self, data: bytes) -> npt.NDArray[np.void]:
+        count = len(data) // self._record_size
+        whole = np.frombuffer(data, dtype=np.uint8, count=count * self._record_size)
+        known = whole.reshape(count, self._record_size)[:, : self.kind.record.itemsize]
+        return np.ascontiguousarray(known).view(self.kind.record).reshape(count)
+
+    def _written(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+        return rows if self.kind.never_zero is None else rows[rows[self.kind.never_zero] != 0]
+
+
 def read_clocks(path: AnyPath) -> tuple[int, int] | None:
     """Wall clock and monotonic clock in the header of a file of records; None where there is none."""
     try:
@@ -90,33 +161,32 @@ def read_clocks(path: AnyPath) -> tuple[int, int] | None:
     return epoch, monotonic
 
 
-def read_records(path: AnyPath, kind: Kind, note: Note) -> Records | None:
+def open_records(path: AnyPath, kind: Kind, note: Note) -> RecordFile | None:
     """The records of `path`; None if there is no such file, or (noted) if it is none of this kind.
 
     Records may be longer than this version knows: what comes after the known fields is passed over.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(_HEADER.size)
     except FileNotFoundError:
         return None
     except OSError as error:
         note(f"{path.name} cannot be read ({error.strerror}): not read", 1)
         return None
-    if len(data) < _HEADER.size:
-        note(f"{path.name} {'ends within its header' if data else 'is empty'}: not read", 1)
+    if len(head) < _HEADER.size:
+        note(f"{path.name} {'ends within its header' if head else 'is empty'}: not read", 1)
         return None
-    magic, header_size, record_size, epoch, monotonic, complete = _HEADER.unpack_from(data)
-    if magic != kind.magic or header_size < _HEADER.size or record_size < kind.record.itemsize:
+    magic, header_size, record_size, epoch, monotonic, complete = _HEADER.unpack(head)
+    if magic != kind.magic or header_size < _HEADER.size or not kind.record.itemsize <= record_size <= _LONGEST:
         note(f"{path.name} is not of the kind that this version reads: not read", 1)
         return None
-    count = max(0, len(data) - header_size) // record_size
-    whole = np.frombuffer(data, dtype=np.uint8, count=count * record_size, offset=min(header_size, len(data)))
-    known = whole.reshape(count, record_size)[:, : kind.record.itemsize]
-    rows = np.ascontiguousarray(known).view(kind.record).reshape(count)
-    if complete > 0:
-        if count < complete:
-            note(f"{path.name} is cut short: {count} of its {complete} records are left", 1)
-        rows = rows[:complete]
-    elif kind.never_zero is not None:
-        rows = rows[rows[kind.never_zero] != 0]
-    return Records(rows, epoch - monotonic)
+    return RecordFile(path, kind, epoch - monotonic, header_size, record_size, complete, note)
+
+
+def read_records(path: AnyPath, kind: Kind, note: Note) -> Records | None:
+    """As `open_records`, all at once."""
+    file = open_records(path, kind, note)
+    if file is None:
+        return None
+    return Records(np.concatenate([np.empty(0, kind.record), *file.pieces()]), file.to_epoch)

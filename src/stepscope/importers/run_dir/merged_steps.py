@@ -1,0 +1,177 @@
+"""Steps of a long run, each merged with those most like it, so that ten million fit where one million do.
+
+All merged rows stand for the same number of steps, so that means, shares and percentiles over rows are those over
+steps. A row is the mean of steps of nearly one length, of one kind, that ran about the same time; it has the number and
+the start of one of them, evenly spaced among those of the kind, so that the distance of stalls is a multiple of what it
+was. Ordinary steps are one kind; those that are long, or have tags of their own, are others. The few that are left over
+of each kind are merged with each other, longest first: the sum of all times stays what it was. Steps beside a trace,
+and the first ones, stay alone: averages leave them out.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["PARTS", "Merged", "StepMerger", "nearest_steps"]
+
+Rows = npt.NDArray[np.void]
+Times = npt.NDArray[np.int64]
+
+PARTS = ("data_wait", "forward", "backward", "optimizer", "other")
+UNUSUAL = 1.5  # times the median: what the search for stalls calls long is longer
+ALONE = 3  # first steps of a process, which are warm-up
+BLOCKS = 256  # rows that are made of steps of about the same time: enough to keep the hundredth part of them
+MOST_UNUSUAL = 1 << 18  # steps that are kept until the end; more are no exceptions
+_APART = 1 | 2  # flags: traced, tracing
+_MEANS = (*PARTS[1:], "evaluation_wait", "gc", "micro_batches")
+_KNOWN_MEANS = ("data_wait", "samples", "device")  # negative: not known
+_KINDS = len(PARTS) + 1
+_KNOWN_FLAGS = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Rows in the order of time, and how many steps each stands for.
+
+    `members` are the unusual steps and those that stay alone, in order; `shown` the step of the row that each is in.
+    """
+
+    rows: Rows
+    weights: Times
+    members: Times
+    shown: Times
+
+
+@dataclass(slots=True)
+class StepMerger:
+    """Takes steps piece by piece, and merges `weight` at a time."""
+
+    weight: int
+    _merged: list[Rows] = field(default_factory=list)
+    _alone: list[Rows] = field(default_factory=list)
+    _unusual: list[tuple[Rows, Times]] = field(default_factory=list)
+    _members: list[tuple[Times, Times]] = field(default_factory=list)
+    _pending: Rows | None = None
+    _seen: int = 0
+
+    def take(self, rows: Rows) -> None:
+        """The next steps, in order; each has its parts, `other` included, and `device`."""
+        if not len(rows):
+            return
+        alone = (rows["flags"] & _APART) != 0
+        alone[: max(0, ALONE - self._seen)] = True
+        self._seen += len(rows)
+        if alone.any():
+            self._alone.append(rows[alone])
+            self._note_members(rows["step"][alone], rows["step"][alone])
+            rows = rows[~alone]
+        kinds = _kinds(rows)
+        ordinary = kinds == 0
+        self._unusual.append((rows[~ordinary], kinds[~ordinary]))
+        if sum(len(kind) for _, kind in self._unusual) > MOST_UNUSUAL:
+            self._unusual = [self._merge_unusual()]
+        rows = rows[ordinary] if self._pending is None else np.concatenate([self._pending, rows[ordinary]])
+        self._pending = self._merge(rows, BLOCKS).copy()
+
+    def finish(self) -> Merged:
+        """All that was taken, merged; there was something."""
+        assert self._pending is not None
+        rest = np.concatenate([self._merge(self._pending, 1), self._merge_unusual()[0]])
+        rest = rest[np.argsort(-_durations(rest), kind="stable")]
+        last = self._merge(rest, 1)
+        if len(last):
+            self._merged.append(_means(last.reshape(1, -1), last[:1]))
+        rows = np.concatenate([*self._alone, *self._merged])
+        weights = np.full(len(rows), self.weight, np.int64)
+        weights[: sum(map(len, self._alone))] = 1
+        order = np.argsort(rows["start"], kind="stable")
+        members, shown = (np.concatenate(part) for part in zip(*self._members, strict=True))
+        by_step = np.argsort(members, kind="stable")
+        return Merged(rows[order], weights[order], members[by_step], shown[by_step])
+
+    def _merge(self, rows: Rows, blocks: int) -> Rows:
+        """Merge steps of one kind, so many rows at a time that each lasts as long as some; returns those left over."""
+        block = self.weight * blocks
+        whole = len(rows) // block * block
+        if whole:
+            by_length = np.argsort(_durations(rows[:whole]).reshape(-1, block), axis=1, kind="stable")
+            by_length += np.arange(0, whole, block)[:, None]
+            groups = by_length.reshape(-1, blocks, self.weight)[:, _shuffled(blocks)].reshape(-1, self.weight)
+            self._merged.append(_means(rows[groups], rows[: whole : self.weight]))
+        return rows[whole:]
+
+    def _merge_unusual(self) -> tuple[Rows, Times]:
+        """Merge the unusual steps of each kind; returns those left over, with their kinds."""
+        rows, kinds = (np.concatenate(part) for part in zip(*self._unusual, strict=True))
+        left = np.zeros(len(rows), np.bool_)
+        for kind in np.unique(kinds):
+            of_kind = np.flatnonzero(kinds == kind)
+            whole = len(of_kind) // self.weight * self.weight
+            steps = rows["step"][of_kind[:whole]]
+            self._note_members(steps, np.repeat(steps[:: self.weight], self.weight))
+            rest = self._merge(rows[of_kind], BLOCKS)
+            self._merge(rest, 1)
+            left[of_kind[whole:]] = True
+        return rows[left], kinds[left]
+
+    def _note_members(self, steps: Times, shown: Times) -> None:
+        self._members.append((steps, shown))
+
+
+def nearest_steps(merged: Merged, steps: Times) -> Times:
+    """The number of the row that stands for a step: if it is an ordinary one, of one that ran about the same time."""
+    rows = merged.rows["step"]
+    numbers = rows[~np.isin(rows, merged.shown)]
+    numbers.sort()
+    result = steps.copy()
+    if len(numbers):
+        place = np.clip(np.searchsorted(numbers, steps), 0, len(numbers) - 1)
+        result = np.where(steps <= rows.max(), numbers[place], steps)
+    place = np.clip(np.searchsorted(merged.members, steps), 0, len(merged.members) - 1)
+    found: Times = np.where(merged.members[place] == steps, merged.shown[place], result)
+    return found
+
+
+def _durations(rows: Rows) -> Times:
+    durations: Times = rows["end"] - rows["start"]
+    return durations
+
+
+def _kinds(rows: Rows) -> Times:
+    """0 for an ordinary step; else a number of its flags and of the part that makes it long."""
+    flags = rows["flags"].astype(np.int64)
+    if not len(rows):
+        return flags
+    usual = int(np.bincount(flags & _KNOWN_FLAGS).argmax())
+    durations = _durations(rows)
+    kinds = np.where(flags == usual, 0, (flags + 1) * _KINDS)
+    long = np.flatnonzero(durations > UNUSUAL * np.median(durations))
+    if len(long):
+        excess = np.stack([rows[part][long] - np.median(rows[part]) for part in PARTS])
+        kinds[long] = (flags[long] + 1) * _KINDS + 1 + excess.argmax(axis=0)
+    return kinds
+
+
+def _means(groups: Rows, shown: Rows) -> Rows:
+    """One row for each group: its times the means of the group, its place that of a row of `shown`."""
+    rows, size = groups[:, -1].copy(), groups.shape[1]  # the flags of the longest
+    rows["step"], rows["start"] = shown["step"], shown["start"]
+    for name in _MEANS:
+        rows[name] = groups[name].sum(axis=1) // size
+    for name in _KNOWN_MEANS:
+        values = groups[name]
+        known = (values >= 0).all(axis=1)
+        mean = np.maximum(values, 0).sum(axis=1) // size
+        rows[name] = np.where(known, mean, -1)
+        if name == PARTS[0]:
+            rows["other"] += np.where(known, 0, mean)
+    rows["end"] = rows["start"] + np.maximum(rows["data_wait"], 0)
+    for name in PARTS[1:]:
+        rows["end"] += rows[name]
+    return rows
+
+
+def _shuffled(blocks: int) -> npt.NDArray[np.intp]:
+    """An order of the rows of a block: sorted by length, they would look like a drift."""
+    return np.random.default_rng(0).permutation(blocks)

@@ -1,0 +1,187 @@
+"""Records of the steps of one process to the table steps; those of a long run are merged with others like them."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.core.places import AnyPath, is_file
+from stepscope.core.trace import Sink
+from stepscope.importers.run_dir.json_files import Note, Row, number, word
+from stepscope.importers.run_dir.merged_steps import PARTS, Merged, StepMerger
+from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, RecordFile, open_records, read_records
+
+__all__ = ["MOST", "add_steps", "has_steps", "observed", "series", "step_damage"]
+
+MOST = 1_000_000
+"""Steps of a process that are shown one by one; a report of more would need more memory than machines have."""
+
+ROWS = 1 << 18
+"""Rows that more steps are merged into, at most twice as many: figures of so many differ by chance in the fourth
+digit, and a report of them takes some 0.5 GB."""
+
+_TRACED = 1
+TAGS = (
+    (_TRACED, "traced"),
+    (2, "tracing"),
+    (4, "evaluation"),
+    (8, "epoch-start"),
+    (16, "epoch-end"),
+    (32, "no-data-wait"),
+    (64, "foreign-loader"),
+    (128, "ended-by-backward"),
+    (256, "closure"),
+)
+_ENDED_BY_BACKWARD = 128
+_Rows = npt.NDArray[np.void]
+
+
+def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note: Note, sink: Sink) -> Merged | None:
+    """Add the steps of a process, whose traced windows are given; returns how they were merged, if they were."""
+    file = open_records(folder / "steps.bin", STEP, note)
+    if file is None:
+        return None
+    pieces = (_in_traces(piece, windows) for piece in _sound(file, _device_steps(folder, note), note))
+    first = list(_up_to(MOST, pieces))
+    rows = np.concatenate([np.empty(0, _WHOLE), *first])
+    if len(rows) <= MOST:
+        _add(rows, None, rank, pid, file.to_epoch, sink)
+        return None
+    del rows
+    merger = StepMerger(_weight(file))
+    for piece in chain(first, pieces):
+        merger.take(piece)
+    first.clear()
+    merged = merger.finish()
+    note(f"steps of a long run: each row stands for {merger.weight} steps, merged with those most like it", 1)
+    _add(merged.rows, merged.weights, rank, pid, file.to_epoch, sink)
+    return merged
+
+
+def has_steps(folder: AnyPath) -> bool:
+    """Whether a step of a process was recorded whole."""
+    file = open_records(folder / "steps.bin", STEP, _unsaid)
+    return file is not None and any(len(piece) for piece in _sound(file, None, _unsaid))
+
+
+def step_damage(folder: AnyPath) -> str:
+    """Why the steps of a process cannot be read, or not all of them; nothing if they can."""
+    reasons: list[str] = []
+    file = open_records(folder / "steps.bin", STEP, lambda reason, count: reasons.append(reason))
+    if file is not None:
+        file.check()
+    elif not reasons and any(map(is_file, (folder / "lines.bin", folder / "windows.jsonl"))):
+        reasons.append("steps.bin is missing")
+    return "; ".join(reasons)
+
+
+_WHOLE = np.dtype(
+    [*((name, STEP.record[name]) for name in STEP.record.names or ()), ("other", "<i8"), ("device", "<i8")]
+)
+
+
+def _unsaid(reason: str, count: int) -> None:
+    return None
+
+
+def _sound(file: RecordFile, device: _Rows | None, note: Note) -> Iterator[_Rows]:
+    """Steps whose parts add up, with the rest of them and their time on the device, -1 if that is not known."""
+    unsound = 0
+    for rows in file.pieces():
+        other = rows["end"] - rows["start"] - np.maximum(rows["data_wait"], 0)
+        sound = (rows["start"] > 0) & (rows["end"] >= rows["start"])
+        for part in PARTS[1:-1]:
+            other -= rows[part]
+            sound &= rows[part] >= 0
+        sound &= other >= 0
+        if not sound.all():
+            unsound += int(len(rows) - sound.sum())
+            rows, other = rows[sound], other[sound]
+        whole = np.empty(len(rows), _WHOLE)
+        for name in STEP.record.names or ():
+            whole[name] = rows[name]
+        whole["other"], whole["device"] = other, _on_device(rows["step"], device)
+        yield whole
+    note("step whose parts do not add up: left out", unsound)
+
+
+def _up_to(most: int, pieces: Iterator[_Rows]) -> Iterator[_Rows]:
+    """Pieces, until there are more rows than that."""
+    while most >= 0 and (piece := next(pieces, None)) is not None:
+        most -= len(piece)
+        yield piece
+
+
+def _weight(file: RecordFile) -> int:
+    """How many steps a row stands for, a power of two."""
+    weight = 1
+    while file.count() > 2 * ROWS * weight:
+        weight *= 2
+    return weight
+
+
+def _in_traces(rows: _Rows, windows: Sequence[Row]) -> _Rows:
+    """Mark the steps of which there is a trace: a step that was looked at became one after it was written down."""
+    for window in windows:
+        first, last = number(window.get("first_step")), number(window.get("last_step"))
+        if word(window.get("trace")) and first is not None and last is not None:
+            rows["flags"][(rows["step"] >= first) & (rows["step"] <= last)] |= _TRACED
+    return rows
+
+
+def _add(rows: _Rows, weights: npt.NDArray[np.int64] | None, rank: int, pid: str, to_epoch: int, sink: Sink) -> None:
+    flags, which = np.unique(rows["flags"], return_inverse=True)
+    columns: dict[str, Sequence[object] | pl.Series] = {
+        "rank": pl.repeat(rank, len(rows), dtype=pl.Int32, eager=True),
+        "pid": pl.repeat(pid, len(rows), dtype=pl.String, eager=True),
+        "step": series(rows["step"]),
+        "start": series(rows["start"] + to_epoch),
+        "end": series(rows["end"] + to_epoch),
+        "data_wait": observed(rows["data_wait"]),
+        **{part: series(rows[part]) for part in PARTS[1:]},
+        "evaluation_wait": observed(rows["evaluation_wait"]),
+        "gc": observed(rows["gc"]),
+        "samples": observed(rows["samples"]),
+        "micro_batches": series(rows["micro_batches"]),
+        "device_duration": observed(rows["device"]),
+        "clock": _of_each(["host-backward" if value & _ENDED_BY_BACKWARD else "host" for value in flags], which),
+        "tags": _of_each([[name for bit, name in TAGS if value & bit] for value in flags], which, pl.List(pl.String)),
+    }
+    if weights is not None:
+        columns["weight"] = series(weights)
+    sink.add("steps", columns)
+
+
+def _of_each(
+    values: list[object], which: npt.NDArray[np.intp], kind: pl.DataType | type[pl.DataType] = pl.String
+) -> pl.Series:
+    return pl.Series(values, dtype=kind).gather(which)
+
+
+def _device_steps(folder: AnyPath, note: Note) -> _Rows | None:
+    """Times of steps on the device, by the number of the step; of two the later holds."""
+    records = read_records(folder / "device_steps.bin", DEVICE_STEP, note)
+    if records is None or not len(records.rows):
+        return None
+    rows = records.rows[::-1]
+    return rows[np.unique(rows["step"], return_index=True)[1]]
+
+
+def _on_device(steps: npt.NDArray[np.int64], device: _Rows | None) -> npt.NDArray[np.int64]:
+    if device is None:
+        return np.full(len(steps), -1, np.int64)
+    place = np.minimum(np.searchsorted(device["step"], steps), len(device) - 1)
+    return np.where(device["step"][place] == steps, device["duration"][place], -1)
+
+
+def series(values: npt.NDArray[np.int64]) -> pl.Series:
+    """A field of records as a column of int64."""
+    return pl.Series(np.ascontiguousarray(values, dtype=np.int64))
+
+
+def observed(values: npt.NDArray[np.int64]) -> pl.Series:
+    """As `series`; negative values mean "not observed"."""
+    column = series(values)
+    return column.set(column < 0, None)
