@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -95,6 +96,9 @@ def questions() -> Iterator[tuple[str, Callable[[Any], object]]]:
     from stepscope.timeline import excerpt
     from stepscope.web.routes.tables import ANALYSES, table_document
 
+    def table(run: Any, name: str) -> object:
+        return table_document(run, name)
+
     def report(run: Any) -> None:
         document = assemble(run)
         dumps(report_document(document))
@@ -102,7 +106,7 @@ def questions() -> Iterator[tuple[str, Callable[[Any], object]]]:
 
     yield "report", report
     for name in ANALYSES.names():
-        yield name, lambda run, name=name: table_document(run, name)
+        yield name, partial(table, name=name)
     yield "timeline", lambda run: dumps(excerpt(run))
 
 

@@ -1,5 +1,6 @@
 """Step records through shared memory: what a reader finds after any kind of end, and where it is not used."""
 
+import collections
 import errno
 import gc
 import itertools
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.collect import fields
 from stepscope.collect import mapped as mapping
 from stepscope.collect.launch import launch
 from stepscope.collect.mapped import CHUNKS, COUNT_OFFSET, MappedFile, file_system, reserves
@@ -32,7 +34,7 @@ def a_record(number: int) -> bytes:
 def path(tmp_path: Path) -> Path:
     if not reserves(str(tmp_path)):
         pytest.skip(f"needs a file system that reserves blocks, not {file_system(str(tmp_path))}")
-    if mapping.compiled is None:
+    if fields.compiled is None:
         pytest.skip("needs the compiled writer")
     return tmp_path / "steps.bin"
 
@@ -130,7 +132,7 @@ def test_the_job_may_close_all_descriptors_and_use_their_numbers(path: Path) -> 
             again.close()
             for file in files:
                 os.close(file)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - a child must not go on as the test
             os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
@@ -144,8 +146,7 @@ def test_a_file_that_is_cut_by_somebody_else_is_an_error(mapped: MappedFile, pat
     write(a_record(0))
     os.truncate(path, left)
     with pytest.raises(OSError, match="cut short"):
-        for _ in range(100):
-            write(a_record(1))
+        collections.deque((write(a_record(1)) for _ in range(100)), maxlen=0)
 
 
 def test_a_file_that_took_the_place_of_ours_is_left_alone(mapped: MappedFile, path: Path) -> None:

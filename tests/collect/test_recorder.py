@@ -40,6 +40,11 @@ def fill(disk: Path) -> None:
             return
 
 
+def put_all(outbox: Outbox, rows: int) -> None:
+    for _ in range(rows):
+        outbox.put("steps.bin", b"x")
+
+
 def write_forever(file: BinaryFile) -> None:
     while True:
         file.write(b"y" * 88)
@@ -182,8 +187,7 @@ def test_a_disk_that_does_not_answer_holds_nobody_up(tmp_path: Path) -> None:
     outbox = Outbox(deliver)
     begin = time.monotonic()
     with pytest.raises(OSError, match="does not answer"):
-        for _ in range(100_000):
-            outbox.put("steps.bin", b"x")
+        put_all(outbox, 100_000)
     assert time.monotonic() - begin < 5
     answers.set()
     outbox.close()

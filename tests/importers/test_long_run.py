@@ -70,14 +70,14 @@ def test_sums_and_shares_stay_what_they_are(both: tuple[Run, Run]) -> None:
     for part in ("duration", "data_wait", "forward", "other", "samples"):
         assert (merged[part] * merged["weight"]).sum() == pytest.approx(whole[part].sum(), rel=1e-4)
     ours, theirs = (steady_steps(run) for run in both)
-    assert theirs["duration"].mean() == pytest.approx(ours["duration"].mean(), rel=1e-3)  # type: ignore[arg-type]
+    assert theirs["duration"].mean() == pytest.approx(ours["duration"].mean(), rel=1e-3)
     assert theirs["weight"].unique().to_list() == [16]
 
 
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 0.99])
 def test_percentiles_stay(both: tuple[Run, Run], part: float) -> None:
     whole, merged = (steady_steps(run)["duration"].quantile(part) for run in both)
-    assert merged == pytest.approx(whole, rel=0.02)  # type: ignore[arg-type]
+    assert merged == pytest.approx(whole, rel=0.02)
 
 
 def test_stalls_are_found_with_their_distance_and_line(both: tuple[Run, Run]) -> None:

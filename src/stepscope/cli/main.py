@@ -46,18 +46,20 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Failure(click.ClickException):
-    """Something the user can mend, or with exit code FAILED cannot."""
+    """Something the user can mend."""
 
     exit_code = 2
-
-    def __init__(self, message: str, exit_code: int = 2) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print what, where, why and the next command, without a traceback."""
         for number, line in enumerate(self.message.splitlines() or [""]):
             click.echo(("stepscope: " if number == 0 else "  ") + plain(line, limit=1000), file=file or sys.stderr)
+
+
+class Defect(Failure):
+    """Something that is to be mended in stepscope."""
+
+    exit_code = FAILED
 
 
 @contextmanager
@@ -142,7 +144,7 @@ class Commands(click.Group):
             with background.awaited(), _quiet_without_reader(), _in_our_words(ctx):
                 return super().invoke(ctx)
         except ViewFailed as error:
-            raise Failure(str(error), FAILED) from error
+            raise Defect(str(error)) from error
         except StepscopeError as error:
             raise Failure(str(error)) from error
         except KeyboardInterrupt as stopped:

@@ -66,10 +66,11 @@ class Tracer:
 
         options: dict[str, Any] = {OPTION_NAMES[name]: True for name in extras}
         self._cpu, self._cuda = "cpu" in activities, "cuda" in activities
-        self._profile: Any = _KinetoProfile(
+        made: Any = _KinetoProfile(
             activities=[getattr(ProfilerActivity, name.upper()) for name in activities], **options
         )
-        self._profile._stepscope_own = True  # who looks at frames, a debugger, may keep it: a search must pass it
+        self._profile = made
+        made._stepscope_own = True  # who looks at frames, a debugger, may keep it: a search must pass it
         self._options = options
         self._results: Any = None
 
