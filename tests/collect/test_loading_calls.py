@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import inspect
 import json
 import pickle
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepscope.collect.loading import arguments
 from stepscope.collect.loading import calls as timed_calls
 from stepscope.collect.loading.calls import Calls
 from stepscope.collect.loading.lane import Lane
@@ -84,9 +86,9 @@ def test_every_call_is_timed_once_and_the_result_is_the_same(lane: Lane) -> None
     chain.transforms[-1] = functools.partial(str.strip)  # of C: it cannot be timed, and works
     dataset = Letters(Chain(flip, flip, chain))
     bare, calls = dataset[1], Calls(lane)
-    calls.swap([dataset, dataset])
+    calls.begin([dataset, dataset])
     assert dataset[1] == bare
-    calls.restore()
+    calls.end()
     assert stages(lane) == [TRANSFORM] * 6  # flip twice, Loud, lower, the inner chain and the outer
 
 
@@ -94,10 +96,10 @@ def test_the_first_samples_of_a_transform_are_measured(lane: Lane) -> None:
     dataset = Pictures()
     for _ in range(3):
         calls = Calls(lane)
-        calls.swap([dataset])
+        calls.begin([dataset])
         for index in range(4):
             dataset[index]
-        calls.restore()
+        calls.end()
         lane.tell_sizes()
     rows = [json.loads(line) for line in Path(lane.spans.path + ".jsonl").read_text().splitlines()]
     names = {row["id"]: row["name"].rpartition(".")[2] for row in rows if row["kind"] == "name"}
@@ -105,29 +107,43 @@ def test_the_first_samples_of_a_transform_are_measured(lane: Lane) -> None:
     assert told == [("Half", 40, 20, 320)] * 8
 
 
-def test_all_is_put_back(lane: Lane) -> None:
-    dataset, transform = Letters(Chain(Loud(), lower)), Chain(lower)
-    other = Letters(transform)
-    before = (
-        dict(vars(Loud)),
-        dict(vars(Flip)),
-        dict(vars(Chain)),
-        dataset.transform,
-        list(dataset.transform.transforms),
+def look() -> tuple[Any, ...]:
+    """All that could be changed where calls are timed."""
+    import torch
+
+    things = (
+        Flip.__call__,
+        Loud.__call__,
+        lower,
+        json.load,
+        np.load,
+        torch.autograd.profiler.record_function.__enter__,
     )
-    calls = Calls(lane)
-    calls.swap([dataset, other])
-    assert "__call__" in vars(Loud)
-    calls.restore()
-    after = (
-        dict(vars(Loud)),
-        dict(vars(Flip)),
-        dict(vars(Chain)),
-        dataset.transform,
-        list(dataset.transform.transforms),
-    )
-    assert after == before
-    assert transform.transforms == [lower]
+    seen = [(id(one), one.__code__, one.__defaults__, inspect.signature(one), vars(one)) for one in things]
+    kinds = [dict(vars(kind)) for kind in (Flip, Loud, Chain)]
+    return seen, kinds, pickle.load, pickle.dumps([lower, Flip, Chain]), sys.getprofile(), sys.gettrace()
+
+
+@pytest.mark.slow
+def test_nothing_looks_different_while_calls_are_watched(lane: Lane) -> None:
+    seen: list[Any] = []
+
+    def looking(sample: str) -> str:
+        seen.append(look())
+        thread = threading.Thread(target=lambda: seen.append(look()))
+        thread.start()
+        thread.join()
+        return sample
+
+    dataset = Letters(Chain(Loud(), lower, looking))
+    copy.deepcopy(dataset)  # Python notes the classes' slots in them
+    before, calls = look(), Calls(lane)
+    calls.begin([dataset])
+    dataset[0]
+    assert isinstance(copy.deepcopy(dataset).transform.transforms[0], Loud)
+    calls.end()
+    assert [*seen, look()] == [before] * 3
+    assert stages(lane) == [TRANSFORM] * 4
 
 
 def upper(sample: str) -> str:
@@ -163,10 +179,10 @@ def test_calls_in_lists_tuples_and_dicts_of_any_name_are_timed(lane: Lane) -> No
     before, bare = dict(vars(dataset)), dataset[1]
     held = [list(dataset.steps), dict(dataset.by_name)]
     calls = Calls(lane)
-    calls.swap([dataset])
+    calls.begin([dataset])
     assert dataset[1] == bare
     assert type(dataset.last) is tuple
-    calls.restore()
+    calls.end()
     assert vars(dataset) == before
     assert all(vars(dataset)[name] is value for name, value in before.items())
     assert [dataset.steps, dataset.by_name] == held
@@ -187,12 +203,13 @@ def test_what_the_job_changes_in_a_fetch_stays_changed(lane: Lane, monkeypatch: 
     dataset, calls = Steps(), Calls(lane)
     dataset.steps.append(changing)
     first, *rest = dataset.steps
-    calls.swap([dataset])
+    calls.begin([dataset])
     dataset.steps.reverse()
     dataset.last = (lower,)
     Flip.__call__ = lambda self, sample: "new"  # type: ignore[method-assign]
     changing.__code__ = other.__code__
-    calls.restore()
+    assert changing("a") == "othera"
+    calls.end()
     assert all(one is was for one, was in zip(dataset.steps, [*reversed(rest), first], strict=True))
     assert (dataset.last, Flip()("a"), changing("a")) == ((lower,), "new", "othera")
     assert lower("A") == "a"
@@ -219,14 +236,14 @@ def test_functions_of_every_shape_do_what_they_do(lane: Lane) -> None:
 
     dataset, calls = Held(), Calls(lane)
     codes = [call.__code__ for call in dataset.calls.values()]
-    calls.swap([dataset])
+    calls.begin([dataset])
     assert closed("a", "b", end="c") == "a!bc"
     assert closed("a") == "a!?"
     assert count == 2
     assert dataset.calls["doubled"]() == "!!"
     with pytest.raises(ValueError, match="a!"):
         raising("a")
-    calls.restore()
+    calls.end()
     assert [call.__code__ for call in dataset.calls.values()] == codes
     assert closed("a") == "a!?"
     assert stages(lane) == [TRANSFORM] * 4
@@ -252,29 +269,30 @@ def test_a_generator_is_timed_in_later_batches_too(lane: Lane) -> None:
     for batch in range(4):
         calls = Calls(lane)
         if batch % 2 == 0:
-            calls.swap([dataset])
-        found.append((next(samples), len(stages(lane))))
-        calls.restore()
+            calls.begin([dataset])
+        sample = next(samples)
+        calls.end()
+        found.append((sample, len(stages(lane))))
     assert found == [("a", 1), ("b", 1), ("c", 2), ("d", 2)]
 
 
 def test_a_transform_that_raises_raises(lane: Lane) -> None:
     dataset, calls = Letters(lower), Calls(lane)
-    calls.swap([dataset])
+    calls.begin([dataset])
     with pytest.raises(AttributeError):
         dataset.transform(3)
-    calls.restore()
+    calls.end()
     assert dataset.transform is lower
     assert stages(lane) == [TRANSFORM]
 
 
 def test_another_thread_is_left_alone(lane: Lane) -> None:
     dataset, calls = Letters(Flip()), Calls(lane)
-    calls.swap([dataset])
+    calls.begin([dataset])
     thread = threading.Thread(target=dataset.__getitem__, args=(0,))
     thread.start()
     thread.join()
-    calls.restore()
+    calls.end()
     assert stages(lane) == []
 
 
@@ -285,10 +303,10 @@ def test_decoding_is_apart_and_short_calls_of_it_are_left_out(lane: Lane, monkey
     monkeypatch.setattr(timed_calls, "LEAVES", ((DECODE, "decoder_of_a_test", "", "decode"),))
     monkeypatch.setattr(timed_calls, "SHORT_NS", 500_000_000)  # a busy machine takes long for nothing
     calls, before = Calls(lane), module.decode
-    calls.swap([])
+    calls.begin([])
     module.decode(0)
     module.decode(0.6)
-    calls.restore()
+    calls.end()
     assert module.decode is before
     assert stages(lane) == [DECODE]
 
@@ -300,17 +318,17 @@ def test_a_data_set_whose_attributes_raise_is_timed_as_a_whole(lane: Lane) -> No
             raise RuntimeError("no")
 
     calls = Calls(lane)
-    calls.swap([Hostile()])
-    calls.restore()
+    calls.begin([Hostile()])
+    calls.end()
     assert stages(lane) == []
 
 
 def test_a_function_can_be_pickled_while_it_is_timed(lane: Lane) -> None:
     dataset, calls = Letters(lower), Calls(lane)
-    calls.swap([dataset])
+    calls.begin([dataset])
     assert pickle.loads(pickle.dumps(dataset.transform)) is lower
     assert copy.deepcopy(dataset.transform) is lower
-    calls.restore()
+    calls.end()
     assert stages(lane) == []
 
 
@@ -335,11 +353,11 @@ def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again
     for batch in range(4):
         calls = Calls(lane)
         if batch % 2:
-            calls.swap([dataset, held])
+            calls.begin([dataset, held])
         dataset[0]
         assert model(torch.ones(2)).tolist() == [4, 4]
         assert dict(vars(Doubled)) == before
-        calls.restore()
+        calls.end()
         model(torch.ones(2))
     assert len(compiled) == 1
 
@@ -348,9 +366,9 @@ def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again
 def test_labels_of_the_users_code_are_spans_where_they_are_entered(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.profiler import record_function
 
-    monkeypatch.setattr(timed_calls, "LABELS_LIMIT", 4)
+    monkeypatch.setattr(arguments, "LABELS_LIMIT", 4)
     before, calls = dict(vars(record_function)), Calls(lane)
-    calls.swap([])
+    calls.begin([])
     with pytest.raises(ZeroDivisionError), record_function("outer"), record_function("inner"):
         1 / 0  # noqa: B018
     with record_function("enumerate(DataLoader)#x.__next__"):
@@ -358,7 +376,7 @@ def test_labels_of_the_users_code_are_spans_where_they_are_entered(lane: Lane, m
     for index in range(9):
         with record_function(f"sample {index}"):
             pass
-    calls.restore()
+    calls.end()
     with record_function("outer"):
         pass
     assert dict(vars(record_function)) == before

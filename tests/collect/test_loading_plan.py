@@ -37,9 +37,10 @@ def test_what_the_job_changes_between_fetches_is_what_is_called(lane: Lane) -> N
     dataset, calls, found = Letters(Chain(Loudest(), first)), Calls(lane), []
 
     def fetch() -> None:
-        calls.swap([dataset])
-        found.append((dataset[0], len(stages(lane))))
-        calls.restore()
+        calls.begin([dataset])
+        sample = dataset[0]
+        calls.end()
+        found.append((sample, len(stages(lane))))
 
     for _ in range(3):
         fetch()
@@ -65,12 +66,12 @@ def test_a_plan_is_made_anew_after_the_first_fetch_and_when_a_module_was_importe
     calls, dataset = Calls(lane), Letters(Flip())
     monkeypatch.setattr(Calls, "_make_plan", _counting(Calls._make_plan, made))
     for _ in range(4):
-        calls.swap([dataset])
-        calls.restore()
+        calls.begin([dataset])
+        calls.end()
         made.append("fetch")
     monkeypatch.setitem(sys.modules, "a_module_of_a_test", types.ModuleType("a_module_of_a_test"))
-    calls.swap([dataset])
-    calls.restore()
+    calls.begin([dataset])
+    calls.end()
     assert made == ["plan", "fetch", "plan", "fetch", "fetch", "fetch", "plan"]
 
 

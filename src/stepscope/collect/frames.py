@@ -10,6 +10,8 @@ import os
 import sys
 import sysconfig
 
+from .unseen import PREFIX as OWN_PREFIX
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from types import CodeType
@@ -78,6 +80,8 @@ class Origins:
         return self.shown(filename).split(os.sep, 1)[0]
 
     def _judge(self, filename: str) -> int:
+        if filename.startswith(OWN_PREFIX):
+            return RECORDER
         if not self._is_path(filename):
             typed = filename == "<stdin>" or filename.startswith("<ipython-input")
             return USER if typed or (filename == "<string>" and sys.argv[:1] == ["-c"]) else STANDARD

@@ -4,10 +4,13 @@
 named in the caller's place, and as one place for all callers: what is shown once for each place would be shown once.
 Every Python that we run on passes over the frames of an import, which it knows by "importlib" and "_bootstrap" in the
 name of their file. There is no other way: `skip_file_prefixes` (Python 3.12) is for who warns. So these functions carry
-both words behind the name of their file, which still begins with its folder: who asks whose a file is goes by that.
+both words before the name of their file. They begin as such frames do, because coverage and torch.compile pass over
+them by that: a name that looks like a file would be looked for by `coverage report`.
 """
 
 from __future__ import annotations
+
+import os
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -16,9 +19,10 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function")
 
-__all__ = ["unseen", "unseen_file"]
+__all__ = ["PREFIX", "unseen"]
 
-_MARK = " (passed over by warnings, like importlib._bootstrap)"
+PREFIX = "<frozen importlib._bootstrap, and stepscope: "
+"""What the names of these functions' files begin with; that of the file comes after it."""
 
 
 def unseen(function: Function) -> Function:
@@ -27,11 +31,6 @@ def unseen(function: Function) -> Function:
     return function
 
 
-def unseen_file(name: str) -> str:
-    """A file name for code that warnings are to pass over."""
-    return name + _MARK
-
-
 def _unseen_code(code: CodeType) -> CodeType:
     inner = tuple(_unseen_code(one) if isinstance(one, type(code)) else one for one in code.co_consts)
-    return code.replace(co_filename=unseen_file(code.co_filename), co_consts=inner)
+    return code.replace(co_filename=f"{PREFIX}{os.path.basename(code.co_filename)}>", co_consts=inner)

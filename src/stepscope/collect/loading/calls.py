@@ -1,10 +1,10 @@
 """Times of a data set's transforms, and of known readers and decoders, while the samples of one batch are recorded.
 
-The class of an object that the data set holds gets another `__call__` for the time of the fetch, and a function gets
-another code: objects, functions and the containers that hold them stay what they are. Everything is put back when the
-fetch is over. What is replaced by what is settled for several fetches at once: walking through a data set may cost
-more than timing its calls. In the process that trains, modules of torch are left alone: the model may have the same
-classes, whose calls would be timed, and torch.compile looks at them.
+They are watched from outside: a profile function in C (native/calls.h) is set for the thread of the fetch and sees each
+call and return. It knows the calls by their code. Nothing that the job has is replaced or changed, and nothing of it is
+kept alive. Where the thread has a profile function already, or the compiled part is missing, samples are timed as a
+whole. What is watched is settled for several fetches at once: walking through a data set may cost more than timing its
+calls. In the process that trains, modules of torch are left alone: the model may have the same classes.
 
 Images are decoded lazily: Pillow reads the pixels when they are first asked for, which is in some transform. So the
 decoders are timed by themselves, and the time is theirs, not the transform's.
@@ -15,20 +15,18 @@ The stretches that the user's code names itself, with torch.profiler.record_func
 from __future__ import annotations
 
 import sys
-import time
 import types
-from _thread import get_ident
+import weakref
 
 from .. import facts
-from ..unseen import unseen
-from .function_code import copy_of, handed_to, makes_no_call
-from .held import MOST, Walk, python_method
+from ..fields import compiled
+from .arguments import Arguments, Candidate
+from .held import MOST, Walk, is_module, makes_no_call, python_method
+from .lane import SIZED
 from .spans import DECODE, LABEL, READ, TRANSFORM
-from .subjects import extent, file_number
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from typing import Any
 
     from .lane import Lane
@@ -59,41 +57,73 @@ SHORT_NS = 20_000
 """Calls of a decoder that take less are left out: Pillow asks for the pixels again and again once they are there."""
 
 PLANNED_FOR = 8
-"""Fetches that a plan of what is replaced serves: a data set may take up another transform meanwhile. The first serves
+"""Fetches that a plan of what is watched serves: a data set may take up another transform meanwhile. The first serves
 one: in its first fetch a data set opens files, imports modules and makes what it had put off."""
 
-LABELS_LIMIT = 256
-"""Labels told apart in a process: one with the number of the sample in it would fill the disk."""
+EVENT_NS = 60
+"""CPU time of an event: 40 to 75 ns more for each call and each return, Python 3.9 to 3.13."""
 
-_OWN_LABELS = "enumerate(DataLoader)"  # of torch: a loader inside a data set
-_now = time.monotonic_ns
-_cpu: Callable[[], int] = getattr(time, "thread_time_ns", lambda: -1)
-_ABSENT: Any = object()
+CODE_NS = 1_000 if sys.version_info >= (3, 12) else 0
+"""CPU time for each function that runs in a watched fetch: Python rewrites its instructions, and again afterwards."""
+
+MOST_CODES = 512
+"""Functions that run in a fetch at most, for what is charged; each makes an event at least."""
+
+_TIMED, _ENTERS, _LEAVES = 0, 1, 2  # kinds of targets in native/calls.h
+_EACH = 1 << 62  # all calls are asked about
 
 
 class Calls:
-    """The calls that are timed in the fetches from some data sets. `swap` begins with one, `restore` ends it."""
+    """The calls that are timed in the fetches from some data sets. `begin` begins with one, `end` ends it."""
 
-    __slots__ = ("_datasets", "_held", "_lane", "_left", "_modules", "_open", "_plan")
+    __slots__ = ("_arguments", "_datasets", "_lane", "_leaves", "_left", "_modules", "_on", "_stop", "_watch",
+                 "_watched")  # fmt: skip
 
     def __init__(self, lane: Lane) -> None:
-        self._lane = lane
-        self._held: list[tuple[Any, str, Any, Any]] = []  # owner, attribute, what was there, what is
-        self._open: list[tuple[Any, int, int, int]] = []  # labels that were entered: object, name, start, CPU time
-        self._plan: list[tuple[Any, str, Any, tuple[Any, ...]]] = []  # owner, attribute, hook, what it was made from
+        self._lane, self._arguments = lane, Arguments(lane)
+        self._watched: list[tuple[Any, str, int]] = []  # weak reference to the owner, its method, id of the code
+        self._leaves: list[tuple[str, Any]] = []  # readers and decoders: how each is called, and its place
         self._datasets: list[int] = []  # the plan is for these
         self._left = self._modules = 0  # fetches that it still serves, modules when it was made
+        self._on = False
+        if compiled is not None:
+            asked = self._arguments
+            self._watch = compiled.Watch(asked.ask, asked.answer, asked.label, self._full(), types.GeneratorType)
+            self._stop = self._watch.stop
 
-    def swap(self, datasets: list[Any]) -> None:
-        """Have the calls of these data sets timed until `restore`. Never raises."""
+    def begin(self, datasets: list[Any]) -> None:
+        """Have the calls of these data sets in this thread timed until `end`. Never raises."""
+        if compiled is None or sys.getprofile() is not None:
+            return
         try:
             if not self._serves(datasets):
                 self._make_plan(datasets)
         except Exception:
-            self._plan.clear()  # a data set whose attributes raise: its samples are timed as a whole
-        for owner, name, hook, _ in self._plan:
-            self._replace(owner, name, hook)
-        self._lane.thread = get_ident()
+            self._datasets = []  # a data set whose attributes raise: its samples are timed as a whole
+            self._watch.clear()
+        self._on = self._watch.start(self._stop)
+
+    def end(self) -> None:
+        """The fetch is over. Never raises."""
+        if not self._on:
+            return
+        self._on, rows, events = False, self._stop(), self._watch.events
+        self._arguments.end()
+        self._lane.watch_cost = EVENT_NS * events + CODE_NS * min(events, MOST_CODES)
+        try:
+            self._lane.pending += _named(rows, self._leaves, self._lane)
+        except Exception:
+            return  # the disk is full: a new name cannot be told
+
+    def _full(self) -> Any:
+        """What takes spans of a fetch that is not over; it must not hold this object, which holds the watch."""
+        leaves, lane = self._leaves, self._lane
+
+        def full(rows: list[Any]) -> None:
+            lane.pending += _named(rows, leaves, lane)
+            lane.flush()
+
+        return full
 
     def _serves(self, datasets: list[Any]) -> bool:
         """Does the plan serve for another fetch? Not where the job has changed a function or class of it meanwhile."""
@@ -102,150 +132,93 @@ class Calls:
             self._left >= 0
             and self._modules == len(sys.modules)
             and self._datasets == [id(dataset) for dataset in datasets]
-            and all(_same(_source(owner, name), source) for owner, name, _, source in self._plan)
+            and all(id(_code(owner(), method)) == code for owner, method, code in self._watched)
         )
-
-    def _make_plan(self, datasets: list[Any]) -> None:
-        new: list[tuple[Any, str, Any]] = []
-        walk = Walk(self._lane.times_modules)
-        for dataset in datasets:
-            new += [self._hook(found) for found in walk.of(dataset) if not makes_no_call(found)]
-        new = [*new[:MOST], *self._leaves(), *self._labels()]
-        self._left = PLANNED_FOR if self._modules else 0
-        self._modules, self._datasets = len(sys.modules), [id(dataset) for dataset in datasets]
-        self._plan = [(owner, name, hook, _source(owner, name)) for owner, name, hook in new]
-
-    def restore(self) -> None:
-        """Put everything back, the last first, but where the job has put something else. Never raises."""
-        self._lane.thread = 0
-        self._open.clear()
-        while self._held:
-            owner, name, before, hook = self._held.pop()
-            try:
-                if _present(owner, name) is not hook:
-                    continue
-                if before is _ABSENT:
-                    delattr(owner, name)
-                else:
-                    setattr(owner, name, before)
-            except Exception:
-                continue
-
-    def _replace(self, owner: Any, name: str, hook: Any) -> None:
-        try:
-            before = _present(owner, name)
-            setattr(owner, name, hook)
-        except Exception:
-            return  # a class of C: it cannot be timed
-        self._held.append((owner, name, before, hook))
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
-    def _hook(self, found: Any) -> tuple[Any, str, Any]:
-        """Owner, attribute and what takes its place, of a function or class that a data set holds."""
-        if isinstance(found, type):
-            call = python_method(found, "__call__")
-            body = python_method(found, "forward") or call
-            return found, "__call__", self._timed(call, TRANSFORM, self._name(found, body))
-        timed = self._timed(copy_of(found), TRANSFORM, self._name(found, found))
-        return found, "__code__", handed_to(timed, found)
+    def _make_plan(self, datasets: list[Any]) -> None:
+        self._watch.clear()
+        self._watched.clear()
+        self._leaves.clear()
+        walk, found = Walk(self._lane.times_modules), []
+        for dataset in datasets:
+            found += [one for one in walk.of(dataset) if not makes_no_call(one)]
+        self._add_transforms(found[:MOST])
+        self._add_leaves()
+        self._add_labels()
+        self._left = PLANNED_FOR if self._modules else 0
+        self._modules, self._datasets = len(sys.modules), [id(dataset) for dataset in datasets]
 
-    def _leaves(self) -> Iterator[tuple[Any, str, Any]]:
+    def _add_transforms(self, found: list[Any]) -> None:
+        """Watch for functions, and for the methods of classes that are called. Those that share a code are told apart
+        by their arguments and variables; so are those of which others with the same code may be called as well."""
+        shared: dict[int, list[Candidate]] = {}
+        codes: dict[int, tuple[types.CodeType, bool]] = {}
+        for one in found:
+            method = _method(one)
+            function = python_method(one, method) if method else one
+            name, code = self._name(one, function), function.__code__
+            shared.setdefault(id(code), []).append(Candidate(function, one if method else None, name))
+            told_apart = bool(function.__closure__) or (bool(method) and (is_module(one) or method not in vars(one)))
+            codes[id(code)] = code, told_apart or codes.get(id(code), (code, False))[1]
+            self._watched.append((weakref.ref(one), method, id(code)))
+        for number, (code, told_apart) in codes.items():
+            names = {one.name for one in shared[number]}
+            name = 0 if told_apart or len(names) > 1 else names.pop()
+            asks = SIZED - self._lane.measured_sizes.get(name, 0) if name else _EACH
+            self._watch.add(code, _TIMED, TRANSFORM, name, asks, 0)
+        self._arguments.candidates = shared
+
+    def _add_leaves(self) -> None:
         for stage, module, kind, name in LEAVES:
             owner = sys.modules.get(module)
             if owner is not None and kind:
                 owner = getattr(owner, kind, None)
-            function = None if owner is None else getattr(owner, name, None)
+            function = _runs(getattr(owner, name, None))
             if function is not None:
-                yield owner, name, self._timed(function, stage, 0, ".".join(filter(None, (module, kind, name))))
+                self._leaves.append((".".join(filter(None, (module, kind, name))), facts.function_place(function)))
+                key = getattr(function, "__code__", function)
+                asks = _EACH if stage == READ and key is not function else 0  # of C it tells no arguments
+                self._watch.add(key, _TIMED, stage, -len(self._leaves), asks, SHORT_NS)
 
-    def _labels(self) -> Iterator[tuple[Any, str, Any]]:
+    def _add_labels(self) -> None:
         """`with record_function("…"):` around something."""
         kind = getattr(sys.modules.get("torch.autograd.profiler"), "record_function", None)
-        enter, leave = (kind and python_method(kind, name) for name in ("__enter__", "__exit__"))
-        if enter is None or leave is None:
-            return
+        for name, what in (("__enter__", _ENTERS), ("__exit__", _LEAVES)):
+            function = kind and python_method(kind, name)
+            if function is not None:
+                self._watch.add(function.__code__, what, LABEL, 0, 0, 0)
 
-        def __enter__(label: Any) -> Any:
-            entered = enter(label)
-            if get_ident() == self._lane.thread:
-                self._enter(label, sys._getframe(1))
-            return entered
-
-        def __exit__(label: Any, *failure: Any) -> Any:
-            if get_ident() == self._lane.thread and self._open and self._open[-1][0] is label:
-                _, name, start, cpu = self._open.pop()
-                self._lane.called(LABEL, start, _now(), _cpu() - cpu, -1, name)
-            return leave(label, *failure)
-
-        yield kind, "__enter__", __enter__
-        yield kind, "__exit__", __exit__
-
-    def _enter(self, label: Any, caller: types.FrameType) -> None:
-        """The user's code has entered a label, at the line where `caller` is. Never raises."""
-        try:
-            words, spans = str(label.name), self._lane.spans
-            if words.startswith(_OWN_LABELS):
-                return
-            name = spans.label(words, (caller.f_code.co_filename, caller.f_lineno), LABELS_LIMIT)
-            self._open.append((label, name, _now(), _cpu()))
-        except Exception:
-            return
-
-    def _name(self, thing: Any, body: Any) -> int:
-        known = self._lane.names.get(id(thing))
-        return known or self._lane.name(thing, facts.name_of(thing), facts.function_place(body))
-
-    def _leaf(self, function: Any, words: str) -> int:
-        """The number of a reader or decoder, told when it is called first. Never raises."""
-        try:
-            return self._lane.names.get(id(function)) or self._lane.name(
-                function, words, facts.function_place(function)
-            )
-        except Exception:
-            return 0
-
-    @unseen
-    def _timed(self, original: Callable[..., Any], stage: int, known: int, words: str = "") -> Callable[..., Any]:
-        """`original`, timed; `known` is the number of its name, or 0, and it is called `words`."""
-        lane, shortest = self._lane, 0 if stage == TRANSFORM else SHORT_NS
-        sized, reads = stage == TRANSFORM, stage == READ
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            nonlocal known, sized
-            if get_ident() != lane.thread:
-                return original(*args, **kwargs)
-            result, known = None, known or self._leaf(original, words)
-            start, cpu = _now(), _cpu()
-            try:
-                result = original(*args, **kwargs)
-            finally:
-                end, used = _now(), _cpu() - cpu
-                if end - start >= shortest and type(result) is not types.GeneratorType:  # which has done nothing yet
-                    lane.called(stage, start, end, used, file_number(args) if reads else -1, known)
-            if sized:
-                sized = lane.wants_size(known)
-                if sized:
-                    before, after = extent(args), extent((result,))
-                    lane.sizes.append((known, before[0], after[0], max(before[1], after[1])))
-            return result
-
-        if isinstance(original, types.FunctionType):
-            timed.__wrapped__ = original  # type: ignore[attr-defined]  # a signature is that of the original
-        return timed
+    def _name(self, thing: Any, function: Any) -> int:
+        name, place = facts.name_of(thing), facts.function_place(function)
+        return self._lane.spans.name((name, place), name, *place)
 
 
-def _present(owner: Any, name: str) -> Any:
-    """What a class or a module has of its own under a name, or a function's code."""
-    return owner.__code__ if name == "__code__" else vars(owner).get(name, _ABSENT)
+def _named(rows: list[Any], leaves: list[tuple[str, Any]], lane: Lane) -> list[Any]:
+    """The spans of a watch, with the names of readers and decoders, which are told when they are called first."""
+
+    def number(leaf: int) -> int:
+        words, place = leaves[-leaf - 1]
+        return lane.spans.name((words, place), words, *place)
+
+    return [row if row[5] > 0 else (*row[:5], number(row[5]), row[6]) for row in rows]
 
 
-def _source(owner: Any, name: str) -> tuple[Any, ...]:
-    """What a hook is made from: of a function all that a copy of it takes over, else the method or function itself."""
-    if name == "__code__":
-        return owner.__code__, owner.__defaults__, owner.__kwdefaults__
-    return (python_method(owner, name) if isinstance(owner, type) else vars(owner).get(name),)
+def _method(thing: Any) -> str:
+    """The method that is watched in a class; nothing: it is a function."""
+    if not isinstance(thing, type):
+        return ""
+    return "forward" if is_module(thing) and python_method(thing, "forward") else "__call__"
 
 
-def _same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return all(one is other for one, other in zip(some, others))
+def _code(owner: Any, method: str) -> types.CodeType | None:
+    function = python_method(owner, method) if method and owner is not None else owner
+    return getattr(function, "__code__", None)
+
+
+def _runs(function: Any) -> Any:
+    """The function of Python or of C that is called for another one; None where that is neither."""
+    while function is not None and not isinstance(function, (types.FunctionType, types.BuiltinFunctionType)):
+        function = getattr(function, "__wrapped__", None)
+    return function

@@ -2,7 +2,8 @@
 
 Each clock costs as much as the rest of a span, so a batch is recorded only as often as that stays cheap, and its
 samples only in some of the recorded batches; a span says how many it stands for. Nothing of the user's is changed: in
-a recorded batch the fetcher, which is torch's own, is given another dataset to ask, which asks the user's.
+a recorded batch the fetcher, which is torch's own, is given another dataset to ask, which asks the user's, and calls
+are watched from outside.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ import time
 import weakref
 
 from .. import facts
-from ..unseen import unseen
+from ..unseen import PREFIX, unseen
 from .calls import Calls
 from .lane import BATCH_COST, Lane, cpu_ns, process_ns
+from .scheduler import core_wait
 from .spans import COLLATE, FETCH
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
     from typing import Any
 
 __all__ = ["FETCH_CODE", "count_fetches", "counted", "fetch_hook", "without_our_frames"]
 
 FAILED = 1  # flag: the fetch raised, or the iterable ended in it
 _MOST_DATASETS = 16  # one in another
-_OURS = os.path.dirname(os.path.abspath(__file__))
+_OURS = (os.path.dirname(os.path.abspath(__file__)), PREFIX)
 
 _NO_LANE: Any = None
 _now = time.monotonic_ns
@@ -49,7 +52,7 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
         before = cpu_ns()
         held = _prepare(self, lane)
         calls = _prepare_calls(self, lane) if len(held) > 1 else None
-        lane.core_wait = lane.spans.core_waits.now()
+        lane.core_wait = core_wait()
         lane.process = process_ns()
         start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
         lane.detail_cost = cpu - before
@@ -125,7 +128,7 @@ FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE, takes_index=T
 def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
     """Have the collation timed, and the samples if they are due; returns the attributes to be put back."""
     held = {"collate_fn": fetcher.collate_fn}
-    lane.collate_start = lane.written = 0
+    lane.collate_start, lane.written, lane.watch_cost = 0, 0, -1
     try:
         fetcher.collate_fn = _timed_collate(lane, fetcher.collate_fn)
         if lane.seen > lane.detail_due:
@@ -142,7 +145,7 @@ def _prepare_calls(fetcher: Any, lane: Lane) -> Calls | None:
     """Have the calls timed that the data sets behind the fetcher's make; None where they cannot be looked at."""
     try:
         calls: Calls = fetcher.__dict__.get("_stepscope_calls") or Calls(lane)
-        calls.swap(_behind(fetcher))
+        calls.begin(_behind(fetcher))
     except Exception:
         lane.detail_due = sys.maxsize
         return None
@@ -154,7 +157,7 @@ def _put_back(fetcher: Any, held: dict[str, Any], calls: Calls | None) -> tuple[
     ended = _now(), cpu_ns(), process_ns()
     fetcher.__dict__.update(held)
     if calls is not None:
-        calls.restore()
+        calls.end()
     return ended
 
 
@@ -190,7 +193,7 @@ def _close(lane: Lane, fetcher: Any, ended: tuple[int, int, int], index: Any, st
     try:
         (end, cpu_end, process), begin, names = ended, cpu_ns(), len(lane.names)
         used = cpu_end - cpu
-        waited = lane.spans.core_waits.now() - lane.core_wait if lane.core_wait >= 0 else -1
+        waited = max(-1, core_wait() - lane.core_wait) if lane.core_wait >= 0 else -1
         size = len(index) if isinstance(index, (list, tuple)) else 1
         weight, write = lane.weight(), lane.spans.write
         lane.ended, lane.stood_for = end, weight
@@ -201,6 +204,8 @@ def _close(lane: Lane, fetcher: Any, ended: tuple[int, int, int], index: Any, st
                   process - lane.process, name, size, flags)  # fmt: skip
         name = _dataset_name(lane, fetcher.dataset)
         write(FETCH, start, end - start, used, *at, waited, name, size, flags)
+        if not flags:
+            lane.slowdown.add(used, size, lane.watch_cost >= 0)
         lane.next_due(BATCH_COST, used)
         if len(lane.names) == names:  # telling names takes many times as long, once
             lane.measured(cpu_ns() - begin)
@@ -296,14 +301,24 @@ class _Stream:
 
 
 def without_our_frames(error: BaseException) -> None:
-    """Take this package's frames out of a traceback that the job may print."""
-    trace = error.__traceback__
+    """Take this package's frames out of a traceback that the job may print, and out of those of its causes."""
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = _others(one.__traceback__)
+            waiting += [cause for cause in (one.__cause__, one.__context__) if cause is not None]
+
+
+def _others(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
-    error.__traceback__ = first = trace
-    while first is not None:
-        below = first.tb_next
+    first = trace
+    while trace is not None:
+        below = trace.tb_next
         while below is not None and below.tb_frame.f_code.co_filename.startswith(_OURS):
             below = below.tb_next
-        first.tb_next = below
-        first = below
+        trace.tb_next = below
+        trace = below
+    return first

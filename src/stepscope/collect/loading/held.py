@@ -8,6 +8,7 @@ these very types are looked into, only short ones, and only so many in all: a da
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["MOST", "Walk", "is_module", "python_method"]
+__all__ = ["MOST", "Walk", "is_module", "makes_no_call", "python_method"]
 
 MOST = 64
 """Entries of a container, and calls in all: what holds more than this holds no transforms."""
@@ -74,7 +75,7 @@ class Walk:
 
 
 def python_method(kind: type, name: str) -> Any:
-    """The method as it is defined in Python, None for any other: a method of C cannot be replaced."""
+    """The method as it is defined in Python, None for any other: a method of C has no code."""
     for owner in kind.__mro__:
         if name in vars(owner):
             found = vars(owner)[name]
@@ -86,3 +87,9 @@ def is_module(kind: type) -> bool:
     """Is it a class of torch's modules?"""
     module = getattr(sys.modules.get("torch.nn"), "Module", None)
     return module is not None and issubclass(kind, module)
+
+
+def makes_no_call(function: Any) -> bool:
+    """Is it a function whose call only makes a generator or a coroutine?"""
+    kinds = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    return isinstance(function, types.FunctionType) and bool(function.__code__.co_flags & kinds)

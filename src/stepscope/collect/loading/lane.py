@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from .purse import Slowdown
 from .spans import SAMPLE
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -53,10 +54,10 @@ class Lane:
     bytes, that have not been told yet. `pending`: times of samples and of calls in them that have not been written yet:
     stage, start, end, CPU time, number, name, count; `written`: how many of the batch have been. `detail_cost`: CPU
     time that went into having them taken. `passing()`: batches that went by since one was looked at last. `purse` pays
-    for recording batches, `detail_purse` for their samples. `times_modules`: may classes of torch's modules be changed
-    for the time of a fetch? `thread`: the one whose calls are timed now, 0 for none. `loader`: its number in
-    facts.jsonl, as far as it is known. `core_wait`: how long its thread had waited for a core before the fetch,
-    `process`: the CPU time of its process then.
+    for recording batches, `detail_purse` for their samples. `times_modules`: are calls of torch's modules timed?
+    `watch_cost`: CPU time for the events of calls that were watched, -1 for none; `slowdown`: what watching costs
+    altogether. `loader`: its number in facts.jsonl, as far as it is known. `core_wait`: how long its thread had waited
+    for a core before the fetch, `process`: the CPU time of its process then.
     """
 
     times_modules = False
@@ -64,8 +65,8 @@ class Lane:
     __slots__ = (
         "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "core_wait", "detail_cost", "detail_due",
         "detail_last", "detail_purse", "due", "ended", "epoch", "iterator", "last", "live", "loader", "measured_sizes",
-        "names", "own", "passing", "pending", "process", "purse", "seen", "sizes", "spans", "stood_for", "stride",
-        "thread", "written",
+        "names", "own", "passing", "pending", "process", "purse", "seen", "sizes", "slowdown", "spans", "stood_for",
+        "stride", "watch_cost", "written",
     )  # fmt: skip
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
@@ -76,7 +77,7 @@ class Lane:
         self.due, self.detail_due = self.purse.wait() - 1, self.detail_purse.wait() - 1
         self.stride = self.stood_for = 1
         self.batch = self.last = self.detail_last = -1
-        self.thread = self.core_wait = 0
+        self.core_wait, self.watch_cost, self.slowdown = 0, -1, Slowdown()
         self.live = False
         self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
         self.names: dict[int, int] = {}
@@ -126,6 +127,8 @@ class Lane:
         begin = cpu_ns()
         self.flush()
         cost = self.detail_cost + CALL_COST * max(OWN_NS, self.own) * self.written + cpu_ns() - begin
+        if self.watch_cost >= 0:
+            cost += max(self.watch_cost, self.slowdown.share() * used)
         self.detail_purse.pay(cost, used, self.seen - 1 - max(self.detail_last, -1))
         self.detail_last = self.seen - 1
         self.detail_due = self.detail_last + min(self.detail_purse.wait(), LONGEST)

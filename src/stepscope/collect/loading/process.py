@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..fields import compiled
 from ..recorder import leave_note
 from .spans import open_spans
 
@@ -22,6 +23,8 @@ __all__ = ["Loading"]
 
 ITERATORS_LIMIT = 1024
 """Iterators recorded in one process: a job that makes one for each batch would fill the disk with their names."""
+
+NOT_COMPILED = "stepscope's compiled part is missing or does not fit this Python: batches and samples are recorded"
 
 
 class Loading:
@@ -51,6 +54,8 @@ class Loading:
         """A lane for a new iterator of this process; None: it is not recorded. Never raises."""
         if self._made >= ITERATORS_LIMIT:
             return None
+        if compiled is None and not self._made:
+            leave_note(self._run_dir, "calls inside the samples", NOT_COMPILED)
         try:
             spans = self.open("main", {})
         except Exception as error:
@@ -98,6 +103,8 @@ class Loading:
     def forked(self) -> None:
         """In a forked child: the file is the parent's; this process may open its own."""
         self.born = time.monotonic_ns()
+        if compiled is not None:
+            compiled.unwatch()  # a fetch of the parent's that this thread was forked in
         spans, self._spans = self._spans, None
         self._made, self._off = 0, False
         if spans is not None:

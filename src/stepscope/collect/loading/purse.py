@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["RESERVE_NS", "SHARE", "Purse", "Reserve"]
+__all__ = ["RESERVE_NS", "SHARE", "Purse", "Reserve", "Slowdown"]
 
 SHARE = 0.003
 """Part of the batches' CPU time that their spans may cost, and that of their samples again. What it comes to, with the
@@ -24,6 +24,16 @@ It is half of what a purse gets at most: with short batches there is little else
 
 MOST_NS = 2_000_000
 """What is saved up at most: after long batches come short ones, and those must be cheap by themselves."""
+
+
+WATCHED_SHARE = 0.02
+"""Part of a batch's CPU time that watching its calls is taken to cost, until batches with and without tell. While calls
+are watched, Python up to 3.11 runs any bytecode by a slower way: that costs a loop of nothing else 7 to 35 %."""
+
+WATCHED_LEAST, WATCHED_MOST = 0.004, 0.5
+"""Bounds of what batches tell. With the first, one batch in four at least is not watched, and shows the difference."""
+
+_ENOUGH = 3  # batches of each kind: fewer have no spread
 
 
 class Reserve:
@@ -70,3 +80,44 @@ class Purse:
     def wait(self) -> int:
         """How many batches from now on the next one is that can be paid for, 1 being the next."""
         return max(1, math.ceil(-self._left / self._earned)) if self._left < 0 else 1
+
+
+class Slowdown:
+    """What watching calls costs, from the CPU time per sample of batches whose calls were watched and of the others."""
+
+    __slots__ = ("_plain", "_watched")
+
+    def __init__(self) -> None:
+        self._plain, self._watched = _Mean(), _Mean()
+
+    def add(self, used: int, samples: int, watched: bool) -> None:
+        """A batch of so many samples took `used` ns."""
+        (self._watched if watched else self._plain).add(used / max(1, samples))
+
+    def share(self) -> float:
+        """Part of a watched batch's CPU time that watching takes. What chance may hide is counted in."""
+        plain, watched = self._plain, self._watched
+        if min(plain.count, watched.count) < _ENOUGH or watched.mean <= 0:
+            return WATCHED_SHARE
+        more = watched.mean - plain.mean + math.sqrt(plain.error() + watched.error())
+        return min(max(more / watched.mean, WATCHED_LEAST), WATCHED_MOST)
+
+
+class _Mean:
+    """The first value is left out: caches are cold, files are opened, modules are imported."""
+
+    __slots__ = ("_squares", "count", "mean")
+
+    def __init__(self) -> None:
+        self.count, self.mean, self._squares = -1, 0.0, 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        if self.count:
+            distance = value - self.mean
+            self.mean += distance / self.count
+            self._squares += distance * (value - self.mean)
+
+    def error(self) -> float:
+        """Square of the standard error."""
+        return self._squares / (self.count * (self.count - 1))

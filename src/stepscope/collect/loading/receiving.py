@@ -87,6 +87,7 @@ class Maker(Lane):
         whole, detail = (0, 0) if self.loader is None else self.spans.unrecorded.pop(self.loader, (0, 0))
         self.last -= whole
         self.detail_last -= detail
+        self.slowdown = self.spans.slowdowns.setdefault(self.loader, self.slowdown)
 
     def __del__(self) -> None:
         try:

@@ -7,43 +7,25 @@ from __future__ import annotations
 
 import os
 import time
-from _thread import get_ident
 
-__all__ = ["CoreWaits", "process_began", "process_threads"]
+__all__ = ["core_wait", "process_began", "process_threads"]
 
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 _STARTED = 19  # field of /proc/PID/stat after the name, which ends with the last bracket: ticks since boot
 
 
-class CoreWaits:
-    """Time that the calling thread could run but had no core, from the second field of its schedstat."""
-
-    __slots__ = ("_descriptor", "_thread")
-
-    def __init__(self) -> None:
-        self._thread, self._descriptor = 0, -1
-
-    def now(self) -> int:
-        """Time so far in ns, -1 where the system does not tell."""
-        if get_ident() != self._thread:
-            self._open()
-        if self._descriptor < 0:
-            return -1
-        return int(os.pread(self._descriptor, 64, 0).split()[1])
-
-    def close(self) -> None:
-        """The next call of `now` is of another thread or process."""
-        self._thread = 0
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def _open(self) -> None:
-        self.close()
-        self._thread = get_ident()
+def core_wait() -> int:
+    """Time in ns that the calling thread could run but had no core, from the second field of its schedstat; -1 where
+    the system does not tell. No descriptor stays open: the job may close it, and get its number for a file of its own.
+    """
+    try:
+        descriptor = os.open("/proc/thread-self/schedstat", _READ)
         try:
-            self._descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except OSError:
-            return
+            return int(os.read(descriptor, 64).split()[1])
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError, IndexError):
+        return -1
 
 
 def process_began() -> int:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import errno
 import itertools
-import mmap
 import os
 import socket
 import struct
 import time
 from _thread import allocate_lock
 
+from ..fields import compiled
 from ..mapped import reserves
-from ..recorder import HEADER_SIZE, append_line, both_clocks, clock_reading
-from .purse import RESERVE_NS, SHARE, Purse, Reserve
-from .scheduler import CoreWaits
+from ..recorder import HEADER_SIZE, append_line, both_clocks, clock_reading, leave_note
+from .purse import RESERVE_NS, SHARE, Purse, Reserve, Slowdown
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -61,7 +60,8 @@ OTHER_LABELS = "<other labels>"
 _FIRST = 16 << 10  # bytes reserved at first, then twice as many each time: a worker of few batches takes little room
 _EIGHTHS = 8  # eighths of the limit: each is written to a fourth as often as the one before
 _HEADER = struct.Struct("<16sIIqq24x")
-_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+_SAFE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)  # a link in our folder is somebody else's
+_NEW_FILE, _SAME_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, os.O_RDWR | _SAFE
 _MOST = 0xFFFF  # of the fields of 16 bits
 
 
@@ -95,45 +95,48 @@ class SpanFile:
     """`path`.bin and `path`.jsonl. `lost` counts spans without room; `share` of the batches' CPU time may go into them,
     from `purse`, and again into those of samples, from `detail_purse`; besides `reserve` ns into both. `unrecorded`: of
     loaders without workers, how many batches at the end of the last iterator no recorded one stands for, and of how
-    many the samples."""
+    many the samples; `slowdowns` of the same loaders, by loader."""
 
     __slots__ = (
         "_capacity",
-        "_descriptor",
         "_end",
+        "_file",
         "_lock",
         "_names",
         "_pid",
         "_space",
         "_take",
-        "core_waits",
+        "_whole",
         "detail_purse",
         "lost",
         "path",
         "purse",
         "share",
+        "slowdowns",
         "unrecorded",
     )
 
     def __init__(self, path: str, about: dict[str, Any], share: float = SHARE, reserve: int = 0) -> None:
         self.path, self.lost, self.share = path, 0, share
         self.unrecorded: dict[int, tuple[int, int]] = {}  # batches at the ends of iterators, by loader
+        self.slowdowns: dict[int | None, Slowdown] = {}
         common = Reserve(reserve)
         self.purse, self.detail_purse = Purse(share, common), Purse(share, common)
-        self._pid, self.core_waits = os.getpid(), CoreWaits()
+        self._pid = os.getpid()
         self._names: dict[Any, int] = {}
         self._lock = allocate_lock()
         self._take = itertools.count().__next__
         self._space: Any = b""
         self._capacity = self._end = HEADER_SIZE
         self.tell({**about, "pid": self._pid, "ppid": os.getppid(), "host": socket.gethostname()})
-        self._descriptor = os.open(path + ".bin", _NEW_FILE, 0o644)
+        descriptor = os.open(path + ".bin", _NEW_FILE, 0o600)
         try:
-            os.write(self._descriptor, _HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, *both_clocks()[:2]))
-            self._grow()
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+            os.write(descriptor, _HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, *both_clocks()[:2]))
+            self._file: tuple[int, int] | None = _identity(descriptor)
+            self._whole: Any = compiled and compiled.map_shared(descriptor, HEADER_SIZE + LIMIT)
+            self._reserve(descriptor)
+        finally:
+            os.close(descriptor)
 
     def tell(self, row: dict[str, Any]) -> None:
         """Append a line to the side table. Raises OSError."""
@@ -174,14 +177,11 @@ class SpanFile:
 
     def abandon(self) -> None:
         """In a forked child: the file is the parent's."""
-        self._space, self._pid = b"", -1
-        self.core_waits.close()
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        self._space = self._whole = b""
+        self._pid, self._file = -1, None
 
     def _write_again(self, offset: int, fields: tuple[int, ...]) -> None:
-        if self._pid != os.getpid() or self._descriptor < 0:  # before the lock, which a fork may have left locked
+        if self._pid != os.getpid() or self._file is None:  # before the lock, which a fork may have left locked
             self.lost += 1
             return
         try:
@@ -191,18 +191,53 @@ class SpanFile:
                         self.lost += 1
                         return
                     self._grow()
-            _pack(self._space, offset, *fields)
-        except Exception:
+            if compiled is not None:
+                _pack(self._space, offset, *fields)
+            else:
+                self._store(offset, RECORD.pack(*fields))
+        except Exception as error:
             self.lost += 1
-            self._descriptor = -1  # the disk is full: what was recorded stays
+            self._file = None  # the disk is full, or the file is not there: what was recorded stays
+            run_dir = os.path.dirname(os.path.dirname(self.path))
+            leave_note(run_dir, f"further spans of the loading in process {self._pid}", error)
 
     def _grow(self) -> None:
-        """Twice the room. The map before is let go of, not closed: another thread may be writing to it."""
+        descriptor = self._opened()
+        try:
+            self._reserve(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _reserve(self, descriptor: int) -> None:
+        """Twice the room: a store into memory whose block the disk has not kills the job."""
         more = max(_FIRST, self._capacity - HEADER_SIZE)
-        os.posix_fallocate(self._descriptor, self._capacity, more)
-        self._space = mmap.mmap(self._descriptor, self._capacity + more)
+        os.posix_fallocate(descriptor, self._capacity, more)
         self._capacity += more
+        if compiled is not None:
+            self._space = self._whole[: self._capacity]
         self.tell({"kind": "clock", **clock_reading()})
+
+    def _store(self, offset: int, record: bytes) -> None:
+        """Without memory of the file, at a higher cost, which is measured like any."""
+        descriptor = self._opened()
+        try:
+            os.pwrite(descriptor, record, offset)
+        finally:
+            os.close(descriptor)
+
+    def _opened(self) -> int:
+        """A descriptor of the file. None stays open: a job that closes all it knows would get its number for a file of
+        its own. Raises OSError, also where another file has taken its place."""
+        descriptor = os.open(self.path + ".bin", _SAME_FILE)
+        if _identity(descriptor) != self._file:
+            os.close(descriptor)
+            raise OSError(errno.ESTALE, "another file has taken the place of stepscope's")
+        return descriptor
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 _SIZE, _pack = RECORD.size, RECORD.pack_into

@@ -189,7 +189,7 @@ class Feeder:
         threads = 0
         if not self._told:
             self._told, threads = True, process_threads()
-            lane.spans.tell({"kind": "batch", "tensors": tensors(item[1])})
+            self._tell(item[1])
         start, cpu = _now(), cpu_ns()
         try:
             data = self._pickler.dumps(item, protocol)
@@ -202,6 +202,12 @@ class Feeder:
         lane.spans.write(SERIALIZE, start, end - start, used, item[0], 0, lane.epoch, weight, count=threads)
         self._send_next(item[0], weight, end)
         return data
+
+    def _tell(self, batch: Any) -> None:
+        try:
+            self._lane.spans.tell({"kind": "batch", "tensors": tensors(batch)})
+        except Exception:
+            return  # the disk is full
 
     def _send_next(self, batch: int, weight: int, start: int) -> None:
         """Have the next sending timed: that of this batch."""

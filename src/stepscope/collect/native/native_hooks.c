@@ -1,10 +1,12 @@
 /* The module native_hooks: the fields that the Python classes inherit, and the types of the other files. */
 
+#include "calls.h"
 #include "hooks.h"
+#include "mapping.h"
 
 enum { VERSION = 2 }; /* FIELDS_VERSION in fields.py */
 
-static PyTypeObject *hook_type;
+static PyTypeObject *hook_type, *watch_type;
 
 COLLECTED(use, Use, count, 1, )
 COLLECTED(clock, Clock, boundary, 10, )
@@ -73,11 +75,19 @@ static int fill(PyObject *module)
         return -1;
     if (add_type(module, "Writer", &writer_spec, &writer_type) < 0)
         return -1;
+    if (add_type(module, "Watch", &watch_spec, &watch_type) < 0)
+        return -1;
     return add_type(module, "Hook", &hook_spec, &hook_type);
 }
 
+static PyMethodDef functions[] = {
+    {"map_shared", map_shared, METH_VARARGS, "map_shared(descriptor, size): the file's memory, for good"},
+    {"unwatch", unwatch, METH_NOARGS, "In a forked child: the calls of this thread are watched no more."},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "native_hooks", "The hot path of the step clock.", -1, NULL, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "native_hooks", "The hot path of the step clock.", -1, functions, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit_native_hooks(void)
