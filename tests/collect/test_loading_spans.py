@@ -185,7 +185,7 @@ def test_the_next_iterator_of_a_process_does_not_begin_from_nothing(spans: SpanF
 def test_few_processes_of_a_run_have_a_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []
     monkeypatch.setattr(file_of_spans, "reserves", lambda folder: True)
-    monkeypatch.setattr(file_of_spans, "SpanFile", lambda path, about, share, reserve: given.append(reserve))
+    monkeypatch.setattr(file_of_spans, "SpanFile", lambda path, about, share, reserve, limit: given.append(reserve))
     for number in range(RESERVES_LIMIT + 1):
         open_spans(str(tmp_path), "main", {})
         (tmp_path / "loading" / f"{number}.bin").touch()
@@ -371,3 +371,19 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
     for stage in (INDEX_WAIT, FETCH, PUT):
         found = [(row[4], row[7], row[9]) for row in rows(spans) if row[-1] == stage]
         assert found == [(0, 1, 0), (10, 10, 0), (20, 10, 1), (30, 10, 1)]
+
+
+def test_files_of_a_run_are_bounded_together(tmp_path: Path) -> None:
+    from stepscope.collect.loading.spans import FULL_FILES, SMALL_LIMIT
+
+    for _ in range(FULL_FILES):
+        opened = open_spans(str(tmp_path), "main", {})
+        assert opened is not None
+        opened.abandon()
+    small = open_spans(str(tmp_path), "main", {})
+    assert small is not None
+    for number in range(SMALL_LIMIT // RECORD.size + 5):
+        small.write(FETCH, 1 + number, 1, 1, number, 0, 0)
+    assert small.lost > 0
+    assert os.stat(small.path + ".bin").st_size <= SMALL_LIMIT + HEADER.size + (16 << 10)
+    assert small.thinning() > 1000

@@ -6,8 +6,6 @@ import os
 import sys
 import time
 
-from stepscope.collect.recorder import append_line
-
 __all__ = ["Watching"]
 
 _EVERY_S = 1.0
@@ -28,14 +26,16 @@ class Watching:
             return False
         self._next = max(self._next + _EVERY_S, time.monotonic())
         if os.path.exists(os.path.join(self._folder, "run.json")):
-            append_line(os.path.join(self._folder, "system.jsonl"), self._sampler.sample())
+            self._log.tick()
         if self._show:
             self._reporter.tick()
         return True
 
     def _begin(self, pid: int) -> None:
         from stepscope.cli._progress import Reporter
+        from stepscope.cli._system_log import SystemLog
         from stepscope.observe.system import SystemSampler
 
-        self._sampler, self._reporter = SystemSampler(pid), Reporter(self._folder, clear=sys.stderr.isatty())
+        self._log = SystemLog(os.path.join(self._folder, "system.jsonl"), SystemSampler(pid))
+        self._reporter = Reporter(self._folder, clear=sys.stderr.isatty())
         self._next = time.monotonic()

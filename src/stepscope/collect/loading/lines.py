@@ -54,7 +54,6 @@ class WorkerSampler(Sampler):
     def __init__(self, state: _Watched, files: _Files, hz: float, within: CodeType, share: float) -> None:
         super().__init__(state, files, hz, within, _ORIGINS)
         self._share, self._shortest_ns = share, self._slot_ns
-        self._written = 0
         self._before = (0, 0)  # CPU time of this thread, and of the process, when it wrote last
 
     def _sample(self) -> None:
@@ -80,9 +79,8 @@ class WorkerSampler(Sampler):
             wanted //= 2
         self._slot_ns = max(self._shortest_ns, min(wanted, _LONGEST_NS))
 
-    def _write(self) -> None:
-        self._written += len(self._buffer)
-        super()._write()
+    def _thin_out(self, written: int) -> None:
+        self._written += written  # what follows from it is settled with what looking costs
 
 
 class _Watched:

@@ -54,6 +54,12 @@ RESERVES_LIMIT = 64
 LIMIT = 4 << 20
 """Bytes of a file: 80,000 spans. A file that fills up is written more and more rarely, so it does not end early."""
 
+FULL_FILES = 24
+"""Files of a run that may grow to LIMIT, 100 MB together: the workers of a few ranks that last."""
+
+SMALL_LIMIT = 128 << 10
+"""Bytes of any other file, 60 MB together: of workers that start anew in each epoch the first ones tell the most."""
+
 OTHER_LABELS = "<other labels>"
 """Stands for the labels beyond the number that are told apart."""
 
@@ -77,7 +83,8 @@ def open_spans(run_dir: str, role: str, about: dict[str, Any], share: float = SH
     if files >= FILES_LIMIT:
         return None
     path, reserve = f"{role}-{os.getpid()}-{time.monotonic_ns()}", RESERVE_NS if files < RESERVES_LIMIT else 0
-    return SpanFile(os.path.join(folder, path), {"kind": role, **about}, share, reserve)
+    limit = LIMIT if files < FULL_FILES else SMALL_LIMIT
+    return SpanFile(os.path.join(folder, path), {"kind": role, **about}, share, reserve, limit)
 
 
 def prepared(folder: str) -> bool:
@@ -101,6 +108,7 @@ class SpanFile:
         "_capacity",
         "_end",
         "_file",
+        "_limit",
         "_lock",
         "_names",
         "_pid",
@@ -116,8 +124,10 @@ class SpanFile:
         "unrecorded",
     )
 
-    def __init__(self, path: str, about: dict[str, Any], share: float = SHARE, reserve: int = 0) -> None:
-        self.path, self.lost, self.share = path, 0, share
+    def __init__(
+        self, path: str, about: dict[str, Any], share: float = SHARE, reserve: int = 0, limit: int = LIMIT
+    ) -> None:
+        self.path, self.lost, self.share, self._limit = path, 0, share, limit
         self.unrecorded: dict[int, tuple[int, int]] = {}  # batches at the ends of iterators, by loader
         self.slowdowns: dict[int | None, Slowdown] = {}
         common = Reserve(reserve)
@@ -173,7 +183,7 @@ class SpanFile:
 
     def thinning(self) -> int:
         """How many batches one recorded batch is to stand for, that the file may last: 1, 4, 16, …"""
-        return int(4 ** (self._end * _EIGHTHS // LIMIT))
+        return int(4 ** (self._end * _EIGHTHS // self._limit))
 
     def abandon(self) -> None:
         """In a forked child: the file is the parent's."""
@@ -187,7 +197,7 @@ class SpanFile:
         try:
             with self._lock:
                 while offset + _SIZE > self._capacity:
-                    if self._capacity >= LIMIT:
+                    if self._capacity >= self._limit:
                         self.lost += 1
                         return
                     self._grow()
