@@ -96,9 +96,6 @@ def questions() -> Iterator[tuple[str, Callable[[Any], object]]]:
     from stepscope.timeline import excerpt
     from stepscope.web.routes.tables import ANALYSES, table_document
 
-    def table(run: Any, name: str) -> object:
-        return table_document(run, name)
-
     def report(run: Any) -> None:
         document = assemble(run)
         dumps(report_document(document))
@@ -106,7 +103,7 @@ def questions() -> Iterator[tuple[str, Callable[[Any], object]]]:
 
     yield "report", report
     for name in ANALYSES.names():
-        yield name, partial(table, name=name)
+        yield name, partial(table_document, name=name)
     yield "timeline", lambda run: dumps(excerpt(run))
 
 

@@ -182,7 +182,7 @@ def _regular(distances: Sequence[int]) -> bool:
     base = Counter(distances).most_common(1)[0][0]
     slack = max(1.0, 0.1 * base)
     near = sum(abs(d - base) <= slack for d in distances)
-    multiple = sum(d >= base and min(d % base, base - d % base) <= slack for d in distances)
+    multiple = sum(d >= base > 0 and min(d % base, base - d % base) <= slack for d in distances)
     return base >= REPEATS and near >= 0.6 * len(distances) and multiple >= REGULAR * len(distances)
 
 

@@ -40,8 +40,9 @@ def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and device, the largest cause first. Raises MissingData without device work."""
     gaps = idle_gaps(run)
     devices = device_time(run).select(*_DEVICE, "span", "idle")
-    by_cause = pl.concat([_of_cause(gaps, cause) for cause in CAUSES])
-    rows = by_cause.join(devices, on=_DEVICE, how="left", nulls_equal=True)
+    rows = pl.concat([_of_cause(gaps, cause) for cause in CAUSES]).join(
+        devices, on=_DEVICE, how="left", nulls_equal=True
+    )
     found = rows.group_by(_DEVICE).agg(pl.col("total").sum())
     sums = devices.join(found, on=_DEVICE, how="left", nulls_equal=True)
     assert sums.select((pl.col("total").fill_null(0) == pl.col("idle")).all()).item()

@@ -2,10 +2,12 @@
 
 import polars as pl
 
+from stepscope.analyses._device import ACCELERATOR
 from stepscope.analyses._devices_used import devices_used
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
 from stepscope.analyses.operators import operators
+from stepscope.analyses.other_devices import other_devices
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Block, Section, Text, Value
@@ -137,6 +139,7 @@ def _say_devices(prose: _Prose, run: Run) -> None:
     """The devices of the hosts, and how many of them did work: a trace lists all that its host has."""
     models = devices_used(run).group_by("name", maintain_order=True).agg(pl.col("listed", "used").sum())
     unwatched = devices_used(run)["used"].is_null().any()
+    in_another_form = bool((run.optional("device", "kind")["kind"] == ACCELERATOR).any())
     for name, listed, used in models.iter_rows():
         model = f"{{}} × {literal(name)}" if name else f"{many(listed, 'device')} whose name was not recorded"
         if unwatched or used == listed:
@@ -145,7 +148,12 @@ def _say_devices(prose: _Prose, run: Run) -> None:
             verb = "works" if used == 1 else "work"
             prose.say(f"The host has {model}, of which {{}} {verb} here.", (listed, "count"), (used, "count"))
         else:
-            prose.say(f"The host has {model}, on which the trace shows no work.", (listed, "count"))
+            told = "whose work is not recorded as kernels" if in_another_form else "on which the trace shows no work"
+            prose.say(f"The host has {model}, {told}.", (listed, "count"))
+    if in_another_form:
+        for span, idle in other_devices(run).select("span", "idle").iter_rows():
+            told = "An accelerator (MTIA), whose work is not recorded as kernels, works for {} of {}."
+            prose.say(told, (span - idle, "ns"), (span, "ns"))
 
 
 def _say_shares(prose: _Prose, run: Run) -> None:

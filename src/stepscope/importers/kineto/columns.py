@@ -1,7 +1,6 @@
 """Values of events to typed columns: whole numbers, decimals and text; what does not fit is counted, never guessed."""
 
 import json
-import math
 from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any
@@ -18,6 +17,7 @@ __all__ = [
 
 Event = dict[str, Any]
 _ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_LARGEST = 1e30  # no measure of anything; sums and products of larger numbers overflow
 NO_NAME = "(no name)"
 """Shown for an event without a name."""
 
@@ -102,7 +102,7 @@ def finite(value: object) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= _LARGEST else None  # not of a NaN either
 
 
 def as_json(value: object) -> str:

@@ -12,7 +12,7 @@ from stepscope.importers.kineto.decimals import FARTHEST, whole_number
 from stepscope.importers.kineto.json_repair import EVENTS
 from stepscope.importers.kineto.source import Note
 
-__all__ = ["NAMINGS", "Identity", "add_devices", "add_meta", "add_process", "base_time", "identify"]
+__all__ = ["NAMINGS", "Identity", "add_devices", "add_meta", "add_process", "base_time", "identify", "is_xla"]
 
 NAMINGS = ("thread_name", "process_name", "process_labels")
 """Metadata events that are used."""
@@ -69,7 +69,7 @@ def add_process(header: dict[str, Any], path: AnyPath, identity: Identity, sink:
         rank_source=identity.rank_source,
         world_size=identity.world_size,
         host=_word(header.get("host_name")),
-        framework="torch" if torch else "xla" if _is_xla(header) else None,
+        framework="torch" if torch else "xla" if is_xla(header) else None,
         backend=_word(distributed.get("backend")),
         source=str(path),
     )
@@ -109,13 +109,14 @@ def add_meta(header: dict[str, Any], path: AnyPath, metadata: list[Event], sink:
             found[f"process_name {event.get('pid')}"] = arguments.get("name")
         elif event.get("name") == "process_labels":
             found[f"process_labels {event.get('pid')}"] = arguments.get("labels")
-    if _is_xla(header):
+    if is_xla(header):
         found["no_steps"] = _XLA_TELLS
     values = [value if isinstance(value, str) else as_json(value) for value in found.values()]
     sink.add("meta", {"source": [str(path)] * len(found), "key": list(found), "value": values})
 
 
-def _is_xla(header: dict[str, Any]) -> bool:
+def is_xla(header: dict[str, Any]) -> bool:
+    """Whether it is of JAX or TensorFlow."""
     return header.get("metadata") == _OF_XLA and "schemaVersion" not in header
 
 

@@ -7,7 +7,7 @@ from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath
 from stepscope.core.trace import Sink
 from stepscope.importers.kineto import header as headers
-from stepscope.importers.kineto import tables
+from stepscope.importers.kineto import other_writers, tables
 from stepscope.importers.kineto.columns import Event
 from stepscope.importers.kineto.header import Identity
 from stepscope.importers.kineto.json_repair import EVENTS, Document
@@ -106,6 +106,9 @@ def fill(path: AnyPath, document: Document, found: Found, sink: Sink) -> None:
     metadata, named, placed = events.metadata, events.metadata_events, events.placed
     identity = headers.identify(header, path, events.host_pids())
     events.fill(identity, note, sink)
+    if "host" in sink.parts:
+        other_writers.adopt(metadata, identity, sink)
+        note(other_writers.NOT_KNOWN, 0 if headers.is_xla(header) else other_writers.unknown(sink))
     tables.add_threads(metadata, identity, sink)
     headers.add_process(header, path, identity, sink)
     headers.add_devices(header, identity.rank, note, sink)
