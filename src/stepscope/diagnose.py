@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.analyses._shares import record_without, slows
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
+from stepscope.analyses.idle_gaps import idle_gaps
 from stepscope.analyses.steady_steps import marks_steps, steady_steps
 from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
@@ -24,7 +25,13 @@ RULES = Group("rules", Rule)
 
 REASON = 0.25  # of the gain of the general finding: what saves less than that is not the reason for it
 REPLACED = 0.7  # of the gain of another way to save the same time: a cause that saves much less stands beside it
+FEW_GAPS = 3  # without device work: so many can be looked at one by one
+MOST = 0.8  # of the idle time: what is left may be what recording adds between thousands of calls
+WORTH_TELLING = 0.1  # of the idle time
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
+
+
+_SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +184,7 @@ def _verdict(run: Run) -> Verdict:
     opened, world_size = _ranks(run)
     unexplained = _unexplained(row)
     hidden = row["slowed_by"] if unexplained is not None else ()
+    gaps = _gaps(run, row["rank"]) if unexplained is not None else ()
     return Verdict(
         row["limit"],
         row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
@@ -191,8 +199,9 @@ def _verdict(run: Run) -> Verdict:
         world_size=world_size,
         unexplained=unexplained,
         why_unexplained=slows(hidden) if hidden else "",
+        gaps=gaps,
         crowded=row["crowded"] if row["limit"] == "input" else 0.0,
-        next_step=record_without(hidden) if hidden else row["how"] or "",
+        next_step=_SEE_GAPS if gaps else record_without(hidden) if hidden else row["how"] or "",
     )
 
 
@@ -209,6 +218,19 @@ def _unexplained(row: dict[str, Any]) -> float | None:
         return None
     idle = 1.0 - sum(parts)
     return idle if idle > (row.get(row["limit"]) or 0.0) else None
+
+
+def _gaps(run: Run, rank: int) -> tuple[tuple[float, str], ...]:
+    """The longest gaps of a rank's device, where so few are most of its idle time: recording is never that slow."""
+    try:
+        gaps = idle_gaps(run).filter(pl.col("rank") == rank)
+    except MissingData:
+        return ()
+    longest = gaps.sort("duration", descending=True).head(FEW_GAPS)
+    if int(longest["duration"].sum()) < MOST * int(gaps["duration"].sum()):
+        return ()
+    needed = longest.filter(pl.col("duration") >= WORTH_TELLING * int(gaps["duration"].sum()))
+    return tuple((float(time), doing or "") for time, doing in needed.select("duration", "activity").iter_rows())
 
 
 def _alike(other: dict[str, object], worst: dict[str, object]) -> bool:

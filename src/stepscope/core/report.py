@@ -73,6 +73,8 @@ class Verdict:
     all of its time, None if unknown. `on_cpu`: no accelerator computes in this run. `opened` of the `world_size` ranks
     of the job were read, 0 where that is unknown. `unexplained` is the share in which the device idles for a cause
     that could not be told, where it is larger than `share`, else None; `why_unexplained` says what hides the cause.
+    `gaps` are the longest times (ns) without device work, and what the host did in each, where a few make up most of
+    that share: then nothing is hidden.
     `crowded` is the part of an input share in which training waits for cores that its loader's workers have.
     `next_step` is what to record, or to do, so that more is known; empty where nothing is missing.
     """
@@ -90,6 +92,7 @@ class Verdict:
     world_size: int = 0
     unexplained: float | None = None
     why_unexplained: str = ""
+    gaps: tuple[tuple[float, str], ...] = ()
     crowded: float = 0.0
     next_step: str = ""
 

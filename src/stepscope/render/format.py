@@ -136,8 +136,7 @@ def sentence(verdict: Verdict) -> str:
         why = plain(verdict.why_unknown or "the run does not say where its time goes", limit=400).removesuffix(".")
         if verdict.unexplained is not None:
             idle = f"{quantity(verdict.unexplained, 'ratio')} of {_of_step(verdict)}"
-            hides = plain(verdict.why_unexplained, limit=400).removesuffix(".")
-            return f"Unknown: the device idles for {idle}, for a cause that is hidden: {hides}."
+            return f"Unknown: the device idles for {idle}, {_why_idle(verdict, 'for a cause that is hidden')}."
         return f"Unknown: {why}."
     of_step = _of_step(verdict)
     share = f"{quantity(verdict.share, 'ratio')} of {of_step}" if verdict.share is not None else f"most of {of_step}"
@@ -207,9 +206,16 @@ def _unexplained(verdict: Verdict) -> str:
     """The part of the step that is larger than the limit and that nothing in the run explains."""
     if verdict.unexplained is None:
         return ""
-    why = plain(verdict.why_unexplained, limit=400).removesuffix(".")
     idle = quantity(verdict.unexplained, "ratio")
-    return f" The device is idle for {idle}, and the cause of that could not be told: {why}."
+    return f" The device is idle for {idle}, {_why_idle(verdict, 'and the cause of that could not be told')}."
+
+
+def _why_idle(verdict: Verdict, hidden: str) -> str:
+    """The gaps that the idle time is made of where they are few, else what hides its cause."""
+    if not verdict.gaps:
+        return f"{hidden}: {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
+    told = [f"{quantity(time, 'ns')} in {plain(doing) or 'no recorded call'}" for time, doing in verdict.gaps]
+    return f"most of it in {counted(len(told), 'gap')}: {', '.join(told)}"
 
 
 def _caution(steps: int | None) -> str:

@@ -34,6 +34,7 @@ import polars as pl
 
 from stepscope.analyses._collective_calls import collective_calls
 from stepscope.analyses._exposed import Exposed, exposed_communication
+from stepscope.analyses._trains import inferring_ranks
 from stepscope.analyses.process_groups import process_groups
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
@@ -99,7 +100,8 @@ def _evidence(row: Exposed, exposed: float, most: dict[str, str | int | None] | 
 
 
 def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool) -> tuple[Advice, ...]:
-    key = "tensor" if "tensor" in group else _KINDS.get(collective, "other")
+    splits = "tensor" in group or (collective == "all_reduce" and rank in inferring_ranks(run))
+    key = "tensor" if splits else _KINDS.get(collective, "other")
     less = replace(_LESS, code="") if key != "other" else _LESS  # the hook is DistributedDataParallel's
     fewer = (_ONCE,) if key == "other" and not _sends_once(run, rank) else ()
     return (*_ADVICE[key], *fewer, *((less,) if too_much else ()))

@@ -66,7 +66,10 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=(
             Advice(text="Let matrix products use TF32", code='torch.set_float32_matmul_precision("high")'),
-            Advice(text="Or compute in bfloat16", code='with torch.autocast("cuda", torch.bfloat16):\n    loss = ...'),
+            Advice(
+                text="Or compute in bfloat16",
+                code='with torch.autocast("cuda", torch.bfloat16):\n    output = model(inputs)',
+            ),
         ),
         ranks=tuple(found[1].rank for found in slow),
     )

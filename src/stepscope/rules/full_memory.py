@@ -17,14 +17,16 @@ state, or use a smaller batch. If fragmentation holds it: let segments grow, and
 No time is promised: the finding is about whether the job can go on, and what holds larger batches back.
 
 ## When it is wrong
-Frameworks that take all memory at the start and divide it themselves, as servers of language models do, are full by
-design. Memory of other processes on the device is not seen: the device may be fuller than this says.
+Servers of language models take nearly all memory at the start, for their caches, and are full by design: where nothing
+trains, tensors that fill the device are no finding unless a request failed. Memory of other processes on the device is
+not seen: the device may be fuller than this says.
 """
 
 from collections.abc import Iterator
 
 import polars as pl
 
+from stepscope.analyses._trains import inferring_ranks
 from stepscope.analyses.memory_peaks import memory_peaks
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
@@ -40,7 +42,8 @@ FRAGMENTED = 0.3  # of what the allocator holds: steady training leaves it a ten
 def check(run: Run) -> Iterator[Finding]:
     by_tensors = pl.col("share") > FULL
     fragmented = (pl.col("reserved_share") > FULL) & (pl.col("unused") > FRAGMENTED * pl.col("reserved"))
-    rows = memory_peaks(run).with_columns(by_tensors=by_tensors, fragmented=fragmented & ~by_tensors)
+    by_design = pl.col("rank").is_in(inferring_ranks(run)) & ~(pl.col("out_of_memory").fill_null(0) > 0)
+    rows = memory_peaks(run).with_columns(by_tensors=by_tensors & ~by_design, fragmented=fragmented & ~by_tensors)
     for column, title, advice in _KINDS:
         found = rows.filter(column).sort("reserved_share", "share", descending=True, nulls_last=True)
         if found.is_empty():
@@ -50,7 +53,7 @@ def check(run: Run) -> Iterator[Finding]:
             cause="configuration",
             evidence=tuple(_evidence(found.row(0, named=True))),
             gain=None,
-            advice=advice,
+            advice=_SMALLER if column == "by_tensors" and set(found["rank"]) <= set(inferring_ranks(run)) else advice,
             ranks=tuple(sorted(set(found["rank"].to_list()))),
         )
 
@@ -69,6 +72,10 @@ def _evidence(row: dict[str, float]) -> Iterator[Evidence]:
             yield Evidence(label=label, value=row[name], unit=unit, source="memory_peaks")
 
 
+_SMALLER = (
+    Advice(text="See what holds it", code="stepscope show memory-at-peak RUN"),
+    Advice(text="Compute in bfloat16, use a smaller batch, or leave the cache less room"),
+)
 _KINDS = (
     (
         "by_tensors",

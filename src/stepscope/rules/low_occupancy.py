@@ -16,25 +16,32 @@ High end: the time of these kernels times the part of the device that they leave
 device. Low end: half of it. For the same number of samples; a larger batch makes the step itself longer.
 
 ## When it is wrong
-If the host cannot launch faster, filling the device saves nothing; the rule is silent when the device is idle. Kernels
-on several streams may share the device, which the sum of single kernels does not show.
+If the host cannot launch faster, filling the device saves nothing; the rule is silent when the device is idle. Time
+beside communication does not count: multiprocessors are left to it on purpose. Nor do matrix products that use three
+quarters of the device or more: they are as large as the problem allows. Kernels on several streams may share the device
+otherwise, which the sum of single kernels does not show.
 """
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
 
+from stepscope.analyses._device import device_work
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._fp32_matmul import fp32_matmul_kernels
 from stepscope.analyses._work import need_gpu
 from stepscope.analyses.bound import UTILISED
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
-from stepscope.core.intervals import intersect, spans, total, union
+from stepscope.core.intervals import intersect, spans, subtract, total, union
+from stepscope.core.kernels import name_test
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
 
+FILLS = 0.75  # blocks per multiprocessor: a product whose tiles leave less than a quarter empty is not small
+_MATMUL = re.compile(r"(?i)gemm|matmul|nvjet|cutlass|_mm_|^Cijk_|xmma")
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 
 
@@ -81,6 +88,8 @@ def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
     """Empty device time of small kernels, their time (both ns per step), and their mean occupancy."""
     own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
     kernels = fp32_matmul_kernels(run).filter(own & ~pl.col("fp32_matmul") & (pl.col("blocks_per_sm") < 1))
+    multiplies = name_test(kernels["name"], lambda name: _MATMUL.search(name) is not None)
+    kernels = kernels.filter(~(multiplies & (pl.col("blocks_per_sm") >= FILLS)))
     if kernels.is_empty():
         return 0.0, 0.0, None
     duration = pl.col("end") - pl.col("start")
@@ -90,7 +99,9 @@ def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
         (pl.col("occupancy") * duration).sum().alias("weighted"),
         duration.filter(pl.col("occupancy").is_not_null()).sum().alias("known"),
     ).row(0, named=True)
-    busy = total(intersect(union(spans(kernels)), row.window))  # kernels side by side leave the device empty once
+    work = device_work(run).filter(own & (pl.col("role") == "communication"))
+    alone = subtract(union(spans(kernels)), spans(work))
+    busy = total(intersect(alone, row.window))  # kernels side by side leave the device empty once
     scale = busy / row.steps / sums["time"] if sums["time"] else 0.0
     return sums["empty"] * scale, sums["time"] * scale, sums["weighted"] / sums["known"] if sums["known"] else None
 
