@@ -15,6 +15,7 @@ from stepscope.collect.clock import RECORD, LoaderUse
 FIELDS = ("step", "start", "end", "data_wait", "forward", "backward", "optimizer", "evaluation_wait", "gc", "samples")
 PARTS = ("data_wait", "forward", "backward", "optimizer")
 KINDS = ("compiled", "python")
+UNDER_THE_CLOCK = ("pieces", "state", "training_thread", "turns")  # modules that know the kind from `fields`
 
 
 class Probe(NamedTuple):
@@ -30,12 +31,12 @@ class Probe(NamedTuple):
 @functools.cache
 def probe(kind: str) -> Probe:
     """A copy of the probe's modules with hooks of this kind. Skips the test where the compiled ones were not built."""
-    names = [f"stepscope.collect.{name}" for name in Probe._fields]
+    names = [f"stepscope.collect.{name}" for name in (*Probe._fields, *UNDER_THE_CLOCK)]
     loaded = {name: sys.modules.pop(name) for name in names if name in sys.modules}
     package = importlib.import_module("stepscope.collect")
     try:
         with mock.patch.dict(os.environ, {"STEPSCOPE_HOOKS": kind}):
-            made = Probe(*(importlib.import_module(name) for name in names))
+            made = Probe(*[importlib.import_module(name) for name in names][: len(Probe._fields)])
     finally:
         sys.modules.update(loaded)
         for name in names:
@@ -73,7 +74,7 @@ class Job:
         self.clock.note = lambda what, why: self.notes.append(f"{what}: {why}")
         self.clock.found_training = lambda use: self.trained.append(use.id)
         self._next = hooks.next_hook(self.clock, self._act)
-        self._iter = hooks.iter_hook(self.clock, self._act, lambda source: source._stepscope_use)
+        self._iter = hooks.iter_hook(self.clock, self._act, lambda source: source._stepscope_use, unmarkable)
         self._backward = hooks.backward_hook(self.clock, self._act)
         self._step = hooks.optimizer_hook(self.clock, self._act, self._act)
         self._todo: list[Callable[[], Any]] = []
@@ -176,6 +177,10 @@ class Script:
 
 def stop() -> None:
     raise StopIteration
+
+
+def unmarkable(loader: object, use: object) -> None:
+    raise AssertionError(loader)
 
 
 def fail() -> None:

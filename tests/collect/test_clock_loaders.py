@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.collect.clock import PHASE_DATA_WAIT, PHASE_OTHER
+from stepscope.collect.state import PHASE_DATA_WAIT, PHASE_OTHER
 
 from .fake_job import Job, Optimizer, Source
 
@@ -20,6 +20,39 @@ def test_a_validation_between_two_steps_is_not_data_wait(trained: tuple[Job, Sou
     job.grad = True
     job.train(source, optimizer)
     job.row(data_wait=10, forward=20, evaluation_wait=53, other=1 + 53 + 100 + 7, samples=8, flags=4)
+
+
+def test_gradients_of_validation_batches_make_their_loader_no_training_loader(
+    trained: tuple[Job, Source, Optimizer],
+) -> None:
+    job, source, optimizer = trained
+    validation = job.loader()
+    for _ in range(3):
+        job.fetch(validation, 10)
+        job.backward(20)
+    job.exhaust(validation)
+    job.train(source, optimizer)
+    job.row(data_wait=10, evaluation_wait=30, samples=8, flags=4)
+
+
+def test_two_loaders_with_a_backward_each_both_train(job: Job) -> None:
+    labelled, unlabelled, optimizer = job.loader(8), job.loader(64), Optimizer()
+    for _ in range(2):
+        for source in (labelled, unlabelled):
+            job.fetch(source, 10)
+            job.backward(30)
+        job.optimize(optimizer, 4)
+        job.row(data_wait=20, evaluation_wait=0, samples=72, flags=0)
+
+
+def test_an_evaluation_on_the_training_loader_is_none_of_its_data(trained: tuple[Job, Source, Optimizer]) -> None:
+    job, source, optimizer = trained
+    job.iterate(source, 2)
+    for _ in range(3):
+        job.fetch(source, 10)
+    job.exhaust(source)
+    job.train(source, optimizer)
+    job.row(data_wait=10, evaluation_wait=32, samples=8, flags=4)
 
 
 def test_a_fetch_of_validation_is_no_data_wait_while_it_lasts(trained: tuple[Job, Source, Optimizer]) -> None:

@@ -22,12 +22,27 @@ from hypothesis import strategies as st
 from .fake_job import Job, Optimizer, Probe, Script, probe
 
 FIELDS = (
-    "busy", "closures", "depth", "expected", "failed", "flags", "foreign", "forward", "backward", "gc_mark",
-    "inner_forward", "mark", "micro", "optimizer", "others", "start", "thread", "unobserved",
+    "busy", "by_backward", "closures", "depth", "early", "expected", "failed", "flags", "foreign", "forward",
+    "backward", "gc_mark", "inner_forward", "inner_steps", "inside", "mark", "micro", "optimizer", "spent", "start",
+    "thread", "unobserved", "voting",
 )  # fmt: skip
 OF_USES = ("away", "counted", "fetches", "flags", "grad", "open", "samples", "step", "train", "wait")
 OF_THE_STATE = ("phase", "step", "gc_ns", "thread", "traced")
-EVENTS = (*Script.EVENTS, "train", "train", "thread", "edge", "boundary", "collector", "unknown", "gone", "full")
+EVENTS = (
+    *Script.EVENTS,
+    "train",
+    "train",
+    "thread",
+    "edge",
+    "boundary",
+    "collector",
+    "unknown",
+    "gone",
+    "full",
+    "turn",
+    "mark",
+    "made",
+)
 
 
 def happen(script: Script, event: str, number: int) -> None:
@@ -46,6 +61,12 @@ def happen(script: Script, event: str, number: int) -> None:
     elif event == "gone":
         script.leader = Optimizer()
         gc.collect(0)
+    elif event == "turn":
+        script.leader, script.other = script.other, script.leader
+    elif event == "mark" and number % 20 == 0:
+        job.clock.marked()
+    elif event == "made":
+        job.clock.has_optimizer = number % 3 > 0
     elif event == "full" and number % 50 == 0:
         job.clock.emit = full
     else:
@@ -73,7 +94,9 @@ def everything(script: Script) -> dict[str, Any]:
         "leads": bool(clock.leader),
         "touched": [uses.index(use) for use in clock.touched],
         "training": [uses.index(use) for use in clock.training],
+        "fed": [uses.index(use) for use in clock.fed],
         "last": None if clock.last is None else uses.index(clock.last),
+        "consumed": None if clock.consumed is None else uses.index(clock.consumed),
         "state": [getattr(script.job.state, name) for name in OF_THE_STATE],
         "uses": [[getattr(use, name) for name in OF_USES] for use in uses],
     }
@@ -87,6 +110,10 @@ BEGINNINGS: list[list[tuple[str, int]]] = [
     [("second", 1), ("fetch", 3), ("plain", 1), ("leader", 2)],  # a zipped pair
     [("closure", 5)] * 3,
     [("fetch", 3), ("plain", 4_000_000_000)] * 21,  # without an optimizer
+    [("made", 0), ("fetch", 3), ("plain", 4)],  # without any of torch's
+    [("fetch", 3), ("plain", 1), ("leader", 2), ("plain", 1), ("other", 2), ("turn", 0)],  # optimizers take turns
+    [("plain", 1), ("leader", 2), ("gone", 0), ("plain", 1), ("leader", 2), ("plain", 3), ("other", 4)],
+    [("fetch", 3), ("plain", 1), ("mark", 0)],
     [("thread", 2), ("fetch", 3), ("thread", 1), ("plain", 1), ("leader", 2)],  # a loader in another thread
 ]
 

@@ -1,81 +1,61 @@
 """The step clock: turns loader fetches, backward calls and optimizer steps into one record a step.
 
-A step ends when the leader optimizer (the first one whose outermost `step()` returns after a backward) returns. All
-times are those of the training thread on the host. `mark` is the end of the last accounted event, so that forward
-(mark to backward), backward, optimizer (mark or entry to return) and data wait can never overlap.
+A step ends when the outermost `step()` of the leading optimizer returns after a backward (which one leads: turns.py);
+where the job has no optimizer of torch's, or it steps inside backward, when backward returns; and once the job has
+called `stepscope.step()`, there and nowhere else. All times are those of the training thread on the host. `mark` is the
+end of the last accounted event, so that forward (mark to backward), backward, optimizer (mark or entry to return) and
+data wait can never overlap.
 """
 
 from __future__ import annotations
 
-import struct
-
-from .fields import ClockFields, StateFields
+from .pieces import Piece, record
 from .roles import LoaderUse, elected, waits
+from .state import (
+    FLAG_BY_BACKWARD,
+    FLAG_CLOSURE,
+    FLAG_EPOCH_END,
+    FLAG_EPOCH_START,
+    PHASE_BACKWARD,
+    PHASE_DATA_WAIT,
+    PHASE_FORWARD,
+    PHASE_OPTIMIZER,
+    PHASE_OTHER,
+    RECORD,
+    State,
+)
+from .training_thread import OFF, TrainingThread
+from .turns import JOINS, MAY_END, SPLITS, Turns
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["NO_LEADER_NS", "RECORD", "LoaderUse", "State", "StepClock"]
-
-PHASE_OTHER = 0
-PHASE_DATA_WAIT = 1
-PHASE_FORWARD = 2
-PHASE_BACKWARD = 3
-PHASE_OPTIMIZER = 4
-
-FLAG_TRACED = 1
-FLAG_TRACING = 2
-FLAG_EPOCH_START = 8
-FLAG_EPOCH_END = 16
-FLAG_NO_DATA_WAIT = 32
-FLAG_FOREIGN_LOADER = 64
-FLAG_BY_BACKWARD = 128
-FLAG_CLOSURE = 256
-
-RECORD = struct.Struct("<qqqqqqqqqqiI")
-"""step, start, end, data_wait, forward, backward, optimizer, evaluation_wait, gc, samples, micro_batches, flags."""
+__all__ = ["MARKED", "RECORD", "LoaderUse", "State", "StepClock"]
 
 NO_LEADER_NS = 60_000_000_000
-"""Without any optimizer step for a minute we take backward calls for steps ..."""
-NO_LEADER_BACKWARDS = 20  # ... but only of a loop that runs: a saliency map or two is no training
-BARE_STEPS = 3  # steps of an optimizer without any backward: gradients come from torch.autograd.grad
-TAKEOVER_STEPS = 50  # a GAN's critic makes 5 steps to one of the generator; a leader this far behind is out of use
+"""Where no optimizer steps though there is one, we take backward calls for steps after a minute ..."""
+NO_LEADER_BACKWARDS = 20  # ... but only of a loop that runs, and of one that does not just accumulate a few gradients
+LOOP_BACKWARDS = 3  # without any optimizer of torch's each backward ends a step, but one or two make no training
 
-OFF = -1  # the value of `thread` that no thread has: every hook passes straight through
-
-
-class State(StateFields):
-    """What the step clock tells the line sampler and the collector timer: plain attributes, no lock.
-
-    `phase` one of PHASE_*; `step` the step in flight; `gc_ns` time spent in the collector so far, in ns;
-    `thread` the identifier of the training thread, 0 while unknown; `traced` true while torch.profiler runs.
-    """
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self.phase = PHASE_OTHER
-        self.step = 0
-        self.gc_ns = 0
-        self.thread = 0
-        self.traced = False
+MARKED = -1  # the leader that no optimizer is: the job itself marks the ends of its steps
 
 
-class StepClock(ClockFields):
+class StepClock(TrainingThread):
     """Accounts the training thread's time. `now` gives ns, `ident` the thread, `grad_enabled` torch's grad mode.
 
     What the owner may set: `emit(record)` takes each finished record; `boundary(step)`, or None, is called after it and
     returns the next step's flags, its own time belongs to no step; `edge()`, or None, is called inside a step that is
     traced and may have to be cut short; `identify(iterator)` finds the LoaderUse of an iterator made behind our back;
-    `met_optimizer(optimizer)`, `found_training(use)` and `note(what, why)` tell what was learnt. `busy` is true inside
-    a fetch or a backward: what happens in there is part of it.
+    `met_optimizer(optimizer)`, `found_training(use)` and `note(what, why)` tell what was learnt, `unlike(step)` that
+    the steps before were ended by optimizers inside the loop of the one that does from `step` on. `busy` is true inside
+    a fetch or a backward: what happens in there is part of it. `has_optimizer`: one of torch's was ever made.
     """
 
     __slots__ = (
-        "bare_steps", "by_backward", "failed", "fetching", "found_training", "identify", "leader_ref", "met",
-        "met_optimizer", "note",
+        "by_backward", "early", "failed", "found_training", "has_optimizer", "identify", "inner_steps",
+        "met_optimizer", "note", "spent", "turns", "unlike",
     )  # fmt: skip
 
     def __init__(
@@ -92,21 +72,27 @@ class StepClock(ClockFields):
         self.met_optimizer: Callable[[Any], Any] | None = None
         self.found_training: Callable[[LoaderUse], Any] | None = None
         self.note: Callable[[str, BaseException], Any] | None = None
+        self.unlike: Callable[[int], Any] | None = None
+        self.has_optimizer = False
         self.restart()
 
     def restart(self) -> None:
         """Begin with step 0, knowing nothing: at the start, and in a forked child."""
         state = self.state
-        state.phase = state.step = self.thread = state.thread = 0
+        state.phase = state.step = 0
         state.traced = False
+        self.forget_threads()
         self.edge: Callable[[], int | None] | None = None
-        self.busy = self.by_backward = self.closures = self.foreign = self.failed = False
-        self.depth = self.others = self.bare_steps = self.unobserved = self.leader = self.fetching = 0
-        self.leader_ref: Any = None
-        self.met: set[int] = set()
+        self.busy = self.by_backward = self.closures = self.foreign = self.failed = self.voting = False
+        self.depth = self.unobserved = self.leader = self.inner_steps = 0
+        self.turns = Turns(self._vacant, self._met)
+        self.spent = (0, 0)  # a step, and its backward calls up to the last step of an optimizer
+        self.early: list[bytes] = []  # steps that may turn out to be no training
         self.training: list[LoaderUse] = []
         self.touched: list[LoaderUse] = []
+        self.fed: list[LoaderUse] = []  # their batches went into a backward since the last optimizer step
         self.last: LoaderUse | None = None
+        self.consumed: LoaderUse | None = None
         self.start = self.mark = -1
         self.forward = self.backward = self.optimizer = self.micro = self.flags = 0
         self.expected = self.inner_forward = 0
@@ -147,12 +133,13 @@ class StepClock(ClockFields):
         end = self.now()
         self.busy = False
         try:
-            use = getattr(iterator, "_stepscope_use", None) or self.identify(iterator)  # type: ignore[misc]
+            use: LoaderUse = getattr(iterator, "_stepscope_use", None) or self.identify(iterator)  # type: ignore[misc]
             if use.step != self.state.step:
                 self._touch(use)
             if isinstance(error, StopIteration):
-                use.flags |= FLAG_EPOCH_END
-                use.open = False
+                if self.last is not use or not use.ends_evaluation(self.micro):
+                    use.flags |= FLAG_EPOCH_END
+                    use.open = False
             else:
                 use.wait += end - begin
             self.state.phase = PHASE_OTHER
@@ -167,6 +154,7 @@ class StepClock(ClockFields):
         try:
             if use.step != self.state.step:
                 self._touch(use)
+            use.may_evaluate(self.micro)
             use.wait += end - begin
             use.flags |= FLAG_EPOCH_START
             self.state.phase = PHASE_OTHER
@@ -193,11 +181,17 @@ class StepClock(ClockFields):
         if self.thread == 0:
             use.thread = self.ident()
 
-    def _vote(self, use: LoaderUse) -> None:
-        for found in elected(use, self.touched, bool(self.training) or self.unobserved > 0):
-            self.training.append(found)
+    def _vote(self) -> None:
+        """An optimizer steps: what the last backward before was fed with trains."""
+        fed, self.fed, self.voting = self.fed, [], False
+        if self.consumed is None:
+            return
+        found = elected(self.consumed, fed, self.touched, bool(self.training) or self.unobserved > 0)
+        if found:
+            self.training[:] = [use for use in self.training if use.open] + found  # the job may make loaders for ever
+        for use in found:
             if self.found_training is not None:
-                self.found_training(found)
+                self.found_training(use)
 
     # -- backward ----------------------------------------------------------------------------------------------------
 
@@ -208,11 +202,8 @@ class StepClock(ClockFields):
         begin = self.now()
         self.busy = True
         try:
-            use = self.last
-            if use is not None:
-                self.last = None
-                if not use.train:
-                    self._vote(use)
+            if self.last is not None:
+                self.consume()
             elif self.micro:
                 self.inner_forward = self.micro + 1
             if self.start < 0:
@@ -237,16 +228,33 @@ class StepClock(ClockFields):
                 self.state.phase = PHASE_OPTIMIZER
             else:
                 self.state.phase = PHASE_FORWARD if self.micro < self.expected else PHASE_OTHER
-            if not self.leader and (self.by_backward or self._without_optimizer(end)):
-                self.close(end, FLAG_BY_BACKWARD)
+            if not self.leader:
+                self._end_by_backward(end)
             if self.edge is not None:
                 self._cut()
         except Exception as error:
             self.fail("backward", error)
 
-    def _without_optimizer(self, end: int) -> bool:
-        self.by_backward = self.micro >= NO_LEADER_BACKWARDS and end - self.start >= NO_LEADER_NS
-        return self.by_backward
+    def _end_by_backward(self, end: int) -> None:
+        inside, self.inside = self.inside, False
+        if not (inside or self.by_backward) and self.has_optimizer:
+            self.by_backward = self.micro >= NO_LEADER_BACKWARDS and end - self.start >= NO_LEADER_NS
+            if not self.by_backward:
+                return
+        if self.thread == 0:
+            self.settle(self._went_backward)
+        self._vote()
+        if not (inside or self.by_backward) and len(self.early) + 1 < LOOP_BACKWARDS:
+            self.early.append(record(self, len(self.early), end, self, waits(self.touched, FLAG_BY_BACKWARD)))
+            self.start_over()
+            self.start = self.mark = end
+            return
+        for earlier in self.early:
+            self.emit(earlier)
+        self.state.step += len(self.early)
+        self.early = []
+        self.by_backward = not inside
+        self.close(end, FLAG_BY_BACKWARD)
 
     # -- optimizer ---------------------------------------------------------------------------------------------------
 
@@ -271,38 +279,49 @@ class StepClock(ClockFields):
             self.optimizer += end - (begin if begin > mark else mark)
             self.mark = end
             self.state.phase = PHASE_OTHER
-            if optimizer is not None and (id(optimizer) == self.leader or self._leads(optimizer)):
-                self.close(end, 0)
+            if optimizer is not None:
+                if self.voting:
+                    self._vote()
+                if id(optimizer) == self.leader:
+                    self.close(end, 0)
+                else:
+                    self._another_stepped(optimizer, end)
         except Exception as error:
             self.fail("optimizer", error)
 
-    def _leads(self, optimizer: Any) -> bool:
-        if id(optimizer) not in self.met:
-            self.met.add(id(optimizer))
-            if self.met_optimizer is not None:
-                self.met_optimizer(optimizer)
-        if not self.micro:
-            self.bare_steps += 1
-        self.others += 1
-        ready = self.micro or self.bare_steps >= BARE_STEPS
-        if not ready or (self.leader and self.others < TAKEOVER_STEPS):
-            return False
-        self._follow(optimizer)
-        return True
+    def _another_stepped(self, optimizer: Any, end: int) -> None:
+        step, turns = self.state.step, self.turns
+        before = self.spent[1] if self.spent[0] == step else 0
+        self.inner_steps = self.inner_steps + 1 if self.spent[0] == step else 1
+        self.spent = (step, self.micro)
+        self.early.clear()
+        if self.leader == MARKED:
+            return
+        if self.by_backward:
+            self.by_backward = False
+            self.leader = id(optimizer)
+            turns.lead(optimizer, step)  # the backward before has ended this step
+            return
+        fresh = any(use.train and use.fetches for use in self.touched)
+        seen, is_to = turns.stepped(optimizer, step, self.micro > before, fresh)
+        if turns.leader is seen:
+            self.leader = id(optimizer)
+        if is_to == MAY_END:
+            seen.piece, seen.piece_of = Piece(self, end), step
+        elif is_to != JOINS:
+            if is_to == SPLITS and seen.piece is not None:
+                self._split(seen.piece)
+            if turns.is_outer and self.unlike is not None:
+                self.unlike(step)
+            self.close(end, 0)
 
-    def _follow(self, optimizer: Any) -> None:
-        import weakref  # once a job; holding the optimizer itself would hold its parameters
+    def _met(self, optimizer: Any) -> None:
+        if self.met_optimizer is not None:
+            self.met_optimizer(optimizer)
 
-        leader = id(optimizer)
-
-        def gone(_: object) -> None:
-            if self.leader == leader:
-                self.leader = 0
-            self.met.discard(leader)
-
-        self.leader_ref = weakref.ref(optimizer, gone)
-        self.leader = leader
-        self.by_backward = False
+    def _vacant(self) -> None:
+        if self.leader != MARKED:
+            self.leader = 0
 
     # -- the end of a step -------------------------------------------------------------------------------------------
 
@@ -310,22 +329,10 @@ class StepClock(ClockFields):
         """Write the record of the step that ends now, at `end`, and begin the next."""
         state = self.state
         step = state.step
-        gc_ns = state.gc_ns
-        wait, away, samples, flags, observed = waits(self.touched, flags | self.flags)
-        if samples < 0:
-            samples = -1
-        if not observed and not any(use.open for use in self.training):
-            wait = samples = -1
-            flags = self._not_observed(flags)
-        self.emit(
-            RECORD.pack(
-                step, self.start, end, wait, self.forward, self.backward, self.optimizer, away,
-                gc_ns - self.gc_mark, samples, self.micro, flags,
-            )
-        )  # fmt: skip
+        self.emit(record(self, step, end, self, waits(self.touched, flags | self.flags)))
         self.expected, self.inner_forward = self.inner_forward, 0
-        self.forward = self.backward = self.optimizer = self.micro = self.flags = self.others = 0
-        self.gc_mark = gc_ns
+        self.forward = self.backward = self.optimizer = self.micro = self.flags = 0
+        self.gc_mark = state.gc_ns
         self.touched.clear()
         state.step = step + 1
         state.phase = PHASE_OTHER if self.training else PHASE_FORWARD
@@ -336,45 +343,42 @@ class StepClock(ClockFields):
             self.gc_mark = state.gc_ns
             self.start = self.mark = self.now()
 
-    def _not_observed(self, flags: int) -> int:
-        """A step without any loader of the training: nobody saw where its data came from."""
-        self.unobserved += 1
-        return flags | FLAG_NO_DATA_WAIT | (FLAG_FOREIGN_LOADER if self.foreign else 0)
+    def marked(self) -> None:
+        """The job says that a step of its training ends here: from now on nothing else ends one. Never raises."""
+        try:
+            if self.thread != self.ident() and not self._marks_from_here():
+                return
+            if self.busy or self.depth:
+                return
+            if self.last is not None and not self.last.train:
+                self.consumed = self.last
+            self._vote()
+            end, begun = self.now(), self.start >= 0 and (self.micro or self.touched or self.leader in (0, MARKED))
+            if self.leader != MARKED:
+                self.leader, self.by_backward, self.early = MARKED, False, []
+                self.turns.dismiss()
+            if begun:
+                self.close(end, 0)
+            elif self.thread != OFF:
+                self.start = self.mark = end
+        except Exception as error:
+            self.fail("stepscope.step()", error)
+
+    def _marks_from_here(self) -> bool:
+        if self.thread == OFF or (self.thread and self.leader == MARKED):
+            return False
+        if self.thread:
+            self.start_over()
+        self.settle(self.ident())
+        return True
+
+    def _split(self, piece: Piece) -> None:
+        """The step in flight ended with `piece`, as is known now; what came after it is the next."""
+        self.emit(record(self, self.state.step, piece.end, piece, piece.waited))
+        piece.take_from(self)
+        self.state.step += 1
 
     # -- the unusual -------------------------------------------------------------------------------------------------
-
-    def learn_thread(self) -> bool:
-        """The caller trains: its thread is the training thread if none is known. Is the caller in it?"""
-        caller = self.ident()
-        if self.thread == 0:
-            if self.busy and self.fetching == caller:
-                return False  # inside a fetch: a dataset that computes gradients
-            self.thread = self.state.thread = caller
-            self.busy = False  # a fetch under way is another thread's
-            strangers = [use for use in self.touched if use.thread != caller]
-            if strangers:
-                self.foreign = True
-                self.touched[:] = [use for use in self.touched if use.thread == caller]
-                if self.last is not None and self.last.thread != caller:
-                    self.last = None
-                    self.mark = self.start
-        return self.thread == caller
-
-    def timed_early(self) -> bool:
-        """Is a fetch outside the training thread to be timed? Yes while nobody knows which thread that is."""
-        if self.thread == 0 and not self.busy:
-            self.fetching = self.ident()
-            return True
-        if self.thread > 0 and self.ident() != self.thread:
-            self.foreign = True
-        return False
-
-    def in_training_thread(self) -> bool:
-        """May the caller be the training thread? Notes that a loader is used elsewhere if not."""
-        if self.thread == 0 or self.thread == self.ident():
-            return True
-        self.foreign = True
-        return False
 
     def fail(self, what: str, error: BaseException) -> None:
         """Our own code raised: stop recording for good, say so once, leave the job alone."""

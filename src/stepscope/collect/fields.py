@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClockFields", "StateFields", "UseFields", "compiled", "kind"]
 
-FIELDS_VERSION = 2
+FIELDS_VERSION = 3
 """Counted up with every change of a field: a build of before must not be loaded."""
 
 
@@ -56,9 +56,9 @@ if TYPE_CHECKING or compiled is None:
         """Fields of StepClock that a step touches."""
 
         __slots__ = (
-            "backward", "boundary", "busy", "closures", "depth", "edge", "emit", "expected", "flags", "foreign",
-            "forward", "gc_mark", "grad_enabled", "ident", "inner_forward", "last", "leader", "mark", "micro", "now",
-            "optimizer", "others", "start", "state", "thread", "touched", "training", "unobserved",
+            "backward", "boundary", "busy", "closures", "consumed", "depth", "edge", "emit", "expected", "flags",
+            "foreign", "forward", "gc_mark", "grad_enabled", "ident", "inner_forward", "last", "leader", "mark",
+            "micro", "now", "optimizer", "start", "state", "thread", "touched", "training", "unobserved", "voting",
         )  # fmt: skip
 
 else:

@@ -74,9 +74,15 @@ def _early_fetch(clock: StepClock, original: Callable[[Any], Any], iterator: Any
 
 
 def iter_hook(
-    clock: StepClock, original: Callable[[Any], Any], use_of: Callable[[Any], LoaderUse]
+    clock: StepClock,
+    original: Callable[[Any], Any],
+    use_of: Callable[[Any], LoaderUse],
+    unmarked: Callable[[Any, LoaderUse], Any],
 ) -> Callable[[Any], Any]:
-    """`original`, the `__iter__` of a loader, timed as data wait; its iterator is marked with the loader's use."""
+    """`original`, the `__iter__` of a loader, timed as data wait; its iterator is marked with the loader's use.
+
+    `unmarked(loader, use)` is told of an iterator that takes no mark.
+    """
 
     def __iter__(self: Any) -> Any:
         if (clock.ident() != clock.thread or clock.busy) and not clock.timed_early():
@@ -96,8 +102,8 @@ def iter_hook(
             clock.started(use, begin)
         try:
             iterator._stepscope_use = use
-        except Exception as error:
-            clock.fail("data loader", error)
+        except Exception:
+            unmarked(self, use)  # a generator, say: an iterator inside it may be one that we see
         return iterator
 
     return dressed(__iter__, original)
@@ -120,8 +126,8 @@ def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable
     ident, enter_backward, leave_backward = clock.ident, clock.enter_backward, clock.leave_backward
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if (ident() != clock.thread and not clock.learn_thread()) or clock.busy:
-            return original(*args, **kwargs)
+        if (ident() != clock.thread or clock.busy) and not clock.admits_backward():
+            return _helped_backward(clock, original, args, kwargs)
         begin = enter_backward()
         try:
             return original(*args, **kwargs)
@@ -131,8 +137,25 @@ def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable
     return backward
 
 
+def _helped_backward(
+    clock: StepClock, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A backward that is no event of the training thread: the thread may wait for it all the same."""
+    begun = clock.helper_begins()
+    if begun is None:
+        return original(*args, **kwargs)
+    try:
+        return original(*args, **kwargs)
+    finally:
+        clock.helper_ended(begun)
+
+
 def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
-    """`original`, an optimizer's `step` in torch's own profiling wrapper around `inner`, timed."""
+    """`original`, an optimizer's `step` in torch's own profiling wrapper around `inner`, timed.
+
+    torch asks for it when the first optimizer of a class is made.
+    """
+    clock.has_optimizer = True
     unusual = _python_step(clock, original)
     if compiled is None:
         hook = dressed(unusual, original)
@@ -151,7 +174,7 @@ def _python_step(clock: StepClock, original: Callable[..., Any]) -> Callable[...
     ident, enter_step, leave_step = clock.ident, clock.enter_step, clock.leave_step
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        if (ident() != clock.thread and not clock.learn_thread()) or clock.busy:
+        if (ident() != clock.thread or clock.busy) and not clock.admits_step():
             return original(*args, **kwargs)
         begin = enter_step()
         try:

@@ -95,6 +95,8 @@ class _Probe:
         import _thread
         import time
 
+        import stepscope
+
         from . import hooks
         from .clock import State, StepClock
         from .registry import Registry
@@ -102,6 +104,7 @@ class _Probe:
 
         self._hooks, self._run_dir = hooks, run_dir
         self._clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _grad_enabled(), _nowhere)
+        stepscope._mark = self._clock.marked
         session = Session(self._clock, run_dir)
         self._learn = session.learn
         self._registry = Registry(self._learn)
@@ -139,7 +142,9 @@ class _Probe:
             install_stateful(module, self._loading)
 
     def _hook_loader(self, loader: Any) -> None:
-        loader.__iter__ = self._hooks.iter_hook(self._clock, loader.__iter__, self._registry.use_of)
+        loader.__iter__ = self._hooks.iter_hook(
+            self._clock, loader.__iter__, self._registry.use_of, self._registry.unmarked
+        )
         wanted = _options().get("overrides")
         if wanted is None:
             return
@@ -164,7 +169,7 @@ class _Probe:
 
     def compiler(self, module: Any) -> None:
         """torch.compile is to run our functions, not to look into them."""
-        module.add("stepscope.collect")
+        module.add("stepscope")
 
 
 def _grad_enabled() -> Callable[[], bool]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Registry"]
 
 _FACTS_LIMIT = 256  # a job that makes a loader a step would fill the disk with descriptions
+_UNMARKED_LIMIT = 16  # loaders with such an iterator are of one class, and a job has a few of them at most
 
 
 class Registry:
@@ -26,6 +27,7 @@ class Registry:
         self._learn = learn
         self._made = 0
         self._uses: dict[int, tuple[Any, LoaderUse]] = {}  # id(loader) -> (weak reference, use)
+        self._unmarked: list[tuple[Any, LoaderUse]] = []  # dataset (weak), use
         self._known: list[tuple[Any, Any, dict[str, Any], LoaderUse]] = []  # loader, dataset (weak), description, use
 
     def use_of(self, loader: Any) -> LoaderUse:
@@ -47,9 +49,17 @@ class Registry:
         self._uses.pop(id(loader), None)
         self._known = [known for known in self._known if known[0]() is not loader]
 
+    def unmarked(self, loader: Any, use: LoaderUse) -> None:
+        """The iterator that `loader` has just made takes no mark: those inside it, over the same data, are its own."""
+        dataset = _weak(getattr(loader, "dataset", None))
+        self._unmarked = [known for known in self._unmarked if known[1] is not use][1 - _UNMARKED_LIMIT :]
+        self._unmarked.append((dataset, use))
+
     def identify(self, iterator: Any) -> LoaderUse:
         """The use of an iterator that no `__iter__` of ours has marked; marks it."""
-        use = self._new(iterator, iterator)
+        dataset = getattr(iterator, "_dataset", None)
+        inside = [use for known, use in self._unmarked if dataset is not None and known() is dataset]
+        use = inside[-1] if inside else self._new(iterator, iterator)
         iterator._stepscope_use = use
         return use
 

@@ -1,4 +1,7 @@
-"""Which loader trains: the one fetched last before a backward, and its partner in a zipped pair. Others evaluate."""
+"""Which loader trains: the one fetched last before the last backward before an optimizer step. Others evaluate.
+
+Its partner in a zipped pair trains too, and so does one that keeps pace with it, with a backward of its own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ FLAG_EVALUATION = 4
 class LoaderUse(UseFields):
     """One DataLoader as the clock sees it: its role, and what it did in the step in flight (`step`). Times in ns."""
 
-    __slots__ = ("id", "thread")
+    __slots__ = ("_before", "id", "thread")
 
     def __init__(self, identifier: int, count: Callable[[Any], int]) -> None:
         self.id = identifier
@@ -30,29 +33,54 @@ class LoaderUse(UseFields):
         self.thread = 0
         self.step = -1
         self.wait = self.away = self.samples = self.fetches = self.flags = 0
+        self._before: tuple[int, ...] | None = None
+
+    def may_evaluate(self, micro: int) -> None:
+        """It is iterated anew, after `micro` backward calls of the step: a second time while it trains?"""
+        self._before = None
+        if self.train and self.open:
+            self._before = (self.step, micro, self.wait, self.samples, self.fetches, self.flags)
+
+    def ends_evaluation(self, micro: int) -> bool:
+        """Its iterator ends: one that none of `micro` backward calls had a batch of, beside the one that trains?"""
+        before, self._before = self._before, None
+        if before is None or before[:2] != (self.step, micro):
+            return False
+        _, _, wait, self.samples, self.fetches, self.flags = before
+        self.away += self.wait - wait
+        self.wait = wait
+        return True
 
 
-def elected(use: LoaderUse, touched: list[LoaderUse], established: bool) -> list[LoaderUse]:
-    """The loaders that a backward right after a fetch of `use` shows to train; `use` itself comes last.
+def elected(use: LoaderUse, fed: list[LoaderUse], touched: list[LoaderUse], established: bool) -> list[LoaderUse]:
+    """The loaders that an optimizer step shows to train; `use` gave the batch of the last backward, and comes last.
 
     A loader that has ended, or was fetched with gradients off, looks like a validation that came before. It is believed
-    only while it is not `established` where the training data come from, and not at all if both are true.
+    only while it is not `established` where the training data come from, and not at all if both are true. Loaders that
+    `fed` a backward before, in the same step, train too if they gave as many batches: a saliency map of a validation
+    comes before many a backward, but from a loader that ends or gives others.
     """
-    doubtful = not (use.open and use.grad)
-    if doubtful and (established or not (use.open or use.grad)):
-        return []
-    if not use.grad:
-        use.any_grad = True
-        use.wait, use.away = use.wait + use.away, 0
-    found = []
-    for other in touched:
-        if other is not use and not other.train and other.open and other.grad and other.fetches == use.fetches:
+    found: list[LoaderUse] = []
+    if not use.train:
+        doubtful = not (use.open and use.grad)
+        if doubtful and (established or not (use.open or use.grad)):
+            return []
+        if not use.grad:
+            use.any_grad = True
+            use.wait, use.away = use.wait + use.away, 0
+        found = [other for other in touched if _keeps_pace(other, use) and other not in fed]
+        for other in found:
             other.counted = False
-            found.append(other)
-    found.append(use)
+    found += [other for other in fed if _keeps_pace(other, use) and other not in found]
+    if not use.train:
+        found.append(use)
     for each in found:
         each.train = True
     return found
+
+
+def _keeps_pace(other: LoaderUse, use: LoaderUse) -> bool:
+    return other is not use and not other.train and other.open and other.grad and other.fetches == use.fetches
 
 
 def waits(touched: list[LoaderUse], flags: int) -> tuple[int, int, int, int, bool]:

@@ -7,8 +7,11 @@ import os
 import sys
 
 from . import facts, fields
-from .clock import FLAG_TRACING, OFF, RECORD, LoaderUse, StepClock
+from .clock import LoaderUse, StepClock
 from .recorder import Recorder, leave_ending, leave_note
+from .state import FLAG_TRACING, RECORD
+from .training_thread import OFF
+from .uncounted import inner_loop, leave_stepless, left_out
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ __all__ = ["STEPS_MAGIC", "Session"]
 
 STEPS_MAGIC = b"STEPSCOPE-STEPS1"
 
+_OPTIMIZERS_DESCRIBED = 256  # a job that makes one for each sample would fill the disk with descriptions
+
 
 class Session:
     """Owns the files and the helpers of this process. Nothing is written before the first step has ended."""
@@ -26,6 +31,8 @@ class Session:
     def __init__(self, clock: StepClock, run_dir: str) -> None:
         self._clock, self._run_dir = clock, run_dir
         clock.met_optimizer, clock.found_training, clock.note = self._met, self._found, self._failed
+        clock.unlike = lambda step: self.note(*inner_loop(step))
+        atexit.register(self.close)
         self._begin()
 
     def _begin(self) -> None:
@@ -33,6 +40,7 @@ class Session:
         self._pid = os.getpid()
         self._recorder: Recorder | None = None
         self._records: list[bytes] = []
+        self._optimizers = 0
         self._facts: list[dict[str, Any]] = []
         self._notes: list[tuple[str, object]] = []
         self._window: Any = None
@@ -68,6 +76,9 @@ class Session:
             self._attempt("trace", lambda _: window.close())
 
     def _met(self, optimizer: Any) -> None:
+        self._optimizers += 1
+        if self._optimizers > _OPTIMIZERS_DESCRIBED:
+            return
         try:
             self.learn(facts.optimizer(optimizer))
         except Exception as error:
@@ -94,7 +105,7 @@ class Session:
             clock.thread = clock.state.thread = OFF
             leave_note(self._run_dir, f"all steps of process {self._pid}", error)
             return 0
-        atexit.register(self.close)
+        atexit.register(self.close)  # again: before what was registered until now
         _close_with_multiprocessing(self.close)
         self._attempt("trace and lines", self._read_options)
         self._attempt("device step times", self._start_device_clock)
@@ -211,8 +222,13 @@ class Session:
     def close(self) -> None:
         """Stop everything and close the files; only in the process that opened them, only once. Never raises."""
         recorder = self._recorder
-        if recorder is None or self._pid != os.getpid():
+        if self._pid != os.getpid():
             return
+        if recorder is None:
+            leave_stepless(self._run_dir, self._clock)
+            return
+        for what, why in left_out(self._clock):
+            recorder.note(what, why)
         leave_ending(self._run_dir, self._pid)
         self._clock.thread = self._clock.state.thread = OFF
         self._clock.edge = self._clock.boundary = None

@@ -66,11 +66,8 @@ class Tracer:
 
         options: dict[str, Any] = {OPTION_NAMES[name]: True for name in extras}
         self._cpu, self._cuda = "cpu" in activities, "cuda" in activities
-        made: Any = _KinetoProfile(
-            activities=[getattr(ProfilerActivity, name.upper()) for name in activities], **options
-        )
-        self._profile = made
-        made._stepscope_own = True  # who looks at frames, a debugger, may keep it: a search must pass it
+        used = [getattr(ProfilerActivity, name.upper()) for name in activities]
+        self._profile: Any = _marked(_KinetoProfile(activities=used, **options))
         self._options = options
         self._results: Any = None
 
@@ -82,7 +79,7 @@ class Tracer:
         with _silent_kineto():
             if "torch._inductor" in sys.modules:
                 self._profile.prepare_trace()
-                self._profile.profiler._stepscope_own = True
+                _marked(self._profile.profiler)
             else:
                 self._prepare_without_inductor()
 
@@ -138,7 +135,7 @@ class Tracer:
         elif self._cuda:
             options["use_cuda"] = True
         self._profile.profiler = profile(use_cpu=self._cpu, use_kineto=True, **options)
-        self._profile.profiler._stepscope_own = True
+        _marked(self._profile.profiler)
         self._profile.profiler._prepare_trace()
 
 
@@ -160,6 +157,12 @@ def resolve_activities(wanted: list[str] | None) -> list[str]:
                 "activity {} cannot be recorded by this torch (it can: {})".format(name, ", ".join(sorted(supported)))
             )
     return list(dict.fromkeys(wanted))
+
+
+def _marked(profiler: Any) -> Any:
+    """As ours: who looks at frames, a debugger say, may keep one alive that we have used, and a search comes to it."""
+    profiler._stepscope_own = True
+    return profiler
 
 
 def has_device_work(path: str) -> bool:

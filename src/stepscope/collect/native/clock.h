@@ -95,6 +95,16 @@ static void set_last(Clock *clock, PyObject *use)
     Py_XDECREF(before);
 }
 
+/* The last batch goes into a backward. */
+static void consume(Clock *clock)
+{
+    PyObject *before = clock->consumed;
+    clock->consumed = clock->last;
+    Py_INCREF(Py_None);
+    clock->last = Py_None;
+    Py_XDECREF(before);
+}
+
 static int trains(Clock *clock, Use *use)
 {
     return use->train || (is_list(clock->training) && PyList_Size(clock->training) == 0);
@@ -180,7 +190,7 @@ static int clock_enters_backward(Hook *hook, long long *begin)
         return -1;
     clock->busy = 1;
     if (clock->last != Py_None)
-        set_last(clock, Py_None);
+        consume(clock);
     else if (clock->micro)
         clock->inner_forward = clock->micro + 1;
     begin_first(clock, *begin);
@@ -226,7 +236,7 @@ static int clock_enters_step(Hook *hook, long long *begin)
 static int clock_ends_step(Clock *clock, PyObject *optimizer)
 {
     return clock->depth == 1 && clock->leader == (long long)(intptr_t)optimizer && clock->boundary == Py_None &&
-           clock->emit && is_list(clock->touched) && is_list(clock->training);
+           !clock->voting && clock->emit && is_list(clock->touched) && is_list(clock->training);
 }
 
 /* The loaders of the step, summed up into its record; was one that trains among them? */
@@ -292,7 +302,7 @@ static int close_step(Clock *clock, State *state, long long end)
     if (emit(clock->emit, &record) < 0)
         return -1;
     clock->expected = clock->inner_forward;
-    clock->inner_forward = clock->others = 0;
+    clock->inner_forward = 0;
     clock->forward = clock->backward = clock->optimizer = clock->micro = clock->flags = 0;
     clock->gc_mark = gc_ns;
     if (PyList_SetSlice(clock->touched, 0, PyList_Size(clock->touched), NULL) < 0)

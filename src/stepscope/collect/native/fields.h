@@ -36,10 +36,10 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *boundary, *edge, *emit, *grad_enabled, *ident, *last, *now, *state, *touched, *training;
+    PyObject *boundary, *consumed, *edge, *emit, *grad_enabled, *ident, *last, *now, *state, *touched, *training;
     long long thread, start, mark, forward, backward, optimizer, micro, flags, expected, inner_forward, gc_mark;
-    long long depth, leader, others, unobserved;
-    char busy, closures, foreign;
+    long long depth, leader, unobserved;
+    char busy, closures, foreign, voting;
 } Clock;
 
 /* A hook's view of its clock. `real`: the clock reads CLOCK_MONOTONIC and asks the system for the thread. */

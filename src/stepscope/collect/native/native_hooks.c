@@ -4,12 +4,12 @@
 #include "hooks.h"
 #include "mapping.h"
 
-enum { VERSION = 2 }; /* FIELDS_VERSION in fields.py */
+enum { VERSION = 3 }; /* FIELDS_VERSION in fields.py */
 
 static PyTypeObject *hook_type, *watch_type;
 
 COLLECTED(use, Use, count, 1, )
-COLLECTED(clock, Clock, boundary, 10, )
+COLLECTED(clock, Clock, boundary, 11, )
 
 #define NUMBER(STRUCT, NAME) {#NAME, T_LONGLONG, offsetof(STRUCT, NAME), 0, NULL}
 #define TRUTH(STRUCT, NAME) {#NAME, T_BOOL, offsetof(STRUCT, NAME), 0, NULL}
@@ -28,14 +28,14 @@ static PyMemberDef use_members[] = {
 };
 
 static PyMemberDef clock_members[] = {
-    OBJECT(Clock, boundary),   OBJECT(Clock, edge),     OBJECT(Clock, emit),     OBJECT(Clock, grad_enabled),
-    OBJECT(Clock, ident),      OBJECT(Clock, last),     OBJECT(Clock, now),      OBJECT(Clock, state),
-    OBJECT(Clock, touched),    OBJECT(Clock, training), NUMBER(Clock, thread),   NUMBER(Clock, start),
-    NUMBER(Clock, mark),       NUMBER(Clock, forward),  NUMBER(Clock, backward), NUMBER(Clock, optimizer),
-    NUMBER(Clock, micro),      NUMBER(Clock, flags),    NUMBER(Clock, expected), NUMBER(Clock, inner_forward),
-    NUMBER(Clock, gc_mark),    NUMBER(Clock, depth),    NUMBER(Clock, leader),   NUMBER(Clock, others),
+    OBJECT(Clock, boundary),   OBJECT(Clock, consumed), OBJECT(Clock, edge),     OBJECT(Clock, emit),
+    OBJECT(Clock, grad_enabled), OBJECT(Clock, ident),  OBJECT(Clock, last),     OBJECT(Clock, now),
+    OBJECT(Clock, state),      OBJECT(Clock, touched),  OBJECT(Clock, training), NUMBER(Clock, thread),
+    NUMBER(Clock, start),      NUMBER(Clock, mark),     NUMBER(Clock, forward),  NUMBER(Clock, backward),
+    NUMBER(Clock, optimizer),  NUMBER(Clock, micro),    NUMBER(Clock, flags),    NUMBER(Clock, expected),
+    NUMBER(Clock, inner_forward), NUMBER(Clock, gc_mark), NUMBER(Clock, depth),  NUMBER(Clock, leader),
     NUMBER(Clock, unobserved), TRUTH(Clock, busy),      TRUTH(Clock, closures),  TRUTH(Clock, foreign),
-    END,
+    TRUTH(Clock, voting),      END,
 };
 
 static PyType_Slot state_slots[] = {{Py_tp_members, state_members}, {0, NULL}};
