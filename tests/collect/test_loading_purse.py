@@ -63,14 +63,15 @@ def test_whoever_wants_all_gets_it() -> None:
 
 def test_what_watching_costs_is_told_by_batches_with_and_without() -> None:
     slowdown = Slowdown()
-    for _ in range(3):
+    for _ in range(2):
         slowdown.add(90_000_000, 32, False)  # the first is left out, and so is the first that is watched
         slowdown.add(90_000_000, 32, True)
-    assert slowdown.share() == WATCHED_SHARE
+    assert (slowdown.share(), slowdown.sure_share()) == (WATCHED_SHARE, 0)
     for watched, used in ((False, 64_000_000), (True, 80_000_000)):
         for turn in range(100):
             slowdown.add(used + (turn % 3 - 1) * 1_000_000, 32, watched)
     assert slowdown.share() == pytest.approx(0.2, abs=0.02)
+    assert slowdown.sure_share() == pytest.approx(0.2, abs=0.02)
 
 
 def test_what_chance_may_hide_is_paid_for_and_nothing_is_never_free() -> None:
@@ -79,6 +80,7 @@ def test_what_chance_may_hide_is_paid_for_and_nothing_is_never_free() -> None:
         even.add(64_000_000, 32, bool(turn % 2))
         uneven.add(64_000_000 + turn // 2 % 2 * 32_000_000, 32, bool(turn % 2))
     assert even.share() == WATCHED_LEAST < 0.04 < uneven.share() < 0.1
+    assert (even.sure_share(), uneven.sure_share()) == (0, 0)
     for _ in range(40):
         even.add(10**12, 1, True)
     assert even.share() == WATCHED_MOST

@@ -210,6 +210,7 @@ def _close(lane: Lane, fetcher: Any, ended: tuple[int, int, int], index: Any, st
         if len(lane.names) == names:  # telling names takes many times as long, once
             lane.measured(cpu_ns() - begin)
         if lane.pending or lane.written:
+            lane.straighten(start, end - start, used)
             lane.detail_cost += begin - cpu_end
             lane.next_detail_due(used)
         elif flags and lane.detail_last < lane.seen - 1:

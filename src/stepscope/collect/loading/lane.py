@@ -131,7 +131,8 @@ class Lane:
             cost += max(self.watch_cost, self.slowdown.share() * used)
         self.detail_purse.pay(cost, used, self.seen - 1 - max(self.detail_last, -1))
         self.detail_last = self.seen - 1
-        self.detail_due = self.detail_last + min(self.detail_purse.wait(), LONGEST)
+        wait = max(self.detail_purse.wait(), 2 if self.watch_cost >= 0 and self.spans.share < 1 else 1)
+        self.detail_due = self.detail_last + min(wait, LONGEST)  # the next is not watched, and shows the difference
 
     def detail_weight(self) -> int:
         """How many batches the one stands for whose samples are recorded."""
@@ -153,6 +154,18 @@ class Lane:
         self.pending.append((stage, start, end, cpu, number, name, count))
         if len(self.pending) >= PENDING_LIMIT:
             self.flush()
+
+    def straighten(self, begin: int, wall: int, used: int) -> None:
+        """Give what is pending the times that it takes in batches whose calls are not watched. The fetch began at
+        `begin`, and took `wall` ns, `used` of them on a core: what waited waits as long as before."""
+        more = self.slowdown.sure_share() if self.watch_cost >= 0 else 0
+        if more and wall > 0:
+            left, on_core = 1 - more * min(used, wall) / wall, 1 - more
+            self.pending = [
+                (stage, begin + int((start - begin) * left), begin + int((end - begin) * left),
+                 int(cpu * on_core) if cpu > 0 else cpu, number, name, count)
+                for stage, start, end, cpu, number, name, count in self.pending
+            ]  # fmt: skip
 
     def flush(self) -> None:
         """Write what is pending. Never raises."""

@@ -31,9 +31,10 @@ WATCHED_SHARE = 0.02
 are watched, Python up to 3.11 runs any bytecode by a slower way: that costs a loop of nothing else 7 to 35 %."""
 
 WATCHED_LEAST, WATCHED_MOST = 0.004, 0.5
-"""Bounds of what batches tell. With the first, one batch in four at least is not watched, and shows the difference."""
+"""Bounds of what batches tell."""
 
-_ENOUGH = 3  # batches of each kind: fewer have no spread
+_ENOUGH = 2  # batches of each kind: fewer have no spread
+_SURE = 2  # standard errors
 
 
 class Reserve:
@@ -96,11 +97,19 @@ class Slowdown:
 
     def share(self) -> float:
         """Part of a watched batch's CPU time that watching takes. What chance may hide is counted in."""
+        more = self._more(1)
+        return WATCHED_SHARE if more is None else min(max(more, WATCHED_LEAST), WATCHED_MOST)
+
+    def sure_share(self) -> float:
+        """The same where it is more than chance, else 0."""
+        return min(max(self._more(0) or 0.0, 0.0), WATCHED_MOST) if (self._more(-_SURE) or 0.0) > 0 else 0.0
+
+    def _more(self, errors: int) -> float | None:
+        """Part of a watched batch's CPU time that others do not take, and so many standard errors; None: unknown."""
         plain, watched = self._plain, self._watched
         if min(plain.count, watched.count) < _ENOUGH or watched.mean <= 0:
-            return WATCHED_SHARE
-        more = watched.mean - plain.mean + math.sqrt(plain.error() + watched.error())
-        return min(max(more / watched.mean, WATCHED_LEAST), WATCHED_MOST)
+            return None
+        return (watched.mean - plain.mean + errors * math.sqrt(plain.error() + watched.error())) / watched.mean
 
 
 class _Mean:
