@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from stepscope.analyses._cut import AGAIN, NO_WHOLE_STEP, nothing_whole
 from stepscope.analyses._shares import record_without, slows
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
@@ -100,6 +101,8 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
 
 def _checked(run: Run, rule: Rule, name: str) -> list[FindingBlock] | Unchecked | Failure:
     """What a rule finds, or why it could not look."""
+    if nothing_whole(run):
+        return Unchecked(rule=name, missing=NO_WHOLE_STEP, how=AGAIN)
     try:
         return attempt(f"rule {name}", lambda: [FindingBlock(name, finding) for finding in rule.check(run)])
     except MissingData as missing:
@@ -171,6 +174,8 @@ def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:
 
 def _verdict(run: Run) -> Verdict:
     """The limit of the rank with the largest removable share: the others wait for it, or would not gain as much."""
+    if nothing_whole(run):
+        return Verdict("unknown", None, None, "the trace is cut off before the end of its first step", next_step=AGAIN)
     try:
         table = bound(run)
     except MissingData as missing:

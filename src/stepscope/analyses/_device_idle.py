@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
+from stepscope.analyses._cut import AGAIN, NO_WHOLE_STEP, cuts, without_whole_step
 from stepscope.analyses._device import device_work
 from stepscope.analyses._markers import data_waits
 from stepscope.analyses._tables import RECORD_TRACE_ON_GPU
@@ -77,7 +78,11 @@ def device_idle(run: Run) -> tuple[DeviceIdle, ...]:
 
 
 def _device_idle(run: Run) -> tuple[DeviceIdle, ...]:
-    table = device_time(run).filter(pl.col("span") > 0).sort("busy", "device", descending=[True, False])
+    cut = without_whole_step(run)
+    if cut and cut.issuperset(device_time(run)["rank"]):
+        raise MissingData(NO_WHOLE_STEP, how=AGAIN)
+    whole = (pl.col("span") > 0) & ~pl.col("rank").is_in(cut)
+    table = device_time(run).filter(whole).sort("busy", "device", descending=[True, False])
     busiest = table.unique("rank", keep="first", maintain_order=True).sort("rank")
     rows = tuple(row for found in busiest.iter_rows(named=True) if (row := _of_rank(run, found)) is not None)
     if not rows:
@@ -132,7 +137,8 @@ def _window(run: Run, row: dict[str, int]) -> tuple[Spans, int]:
     lasts = [
         max(step.end for step in traced if start <= step.start < until) for start, until in pairwise([*starts, _NEVER])
     ]
-    ends = [*lasts[:-1], max(lasts[-1], row["last_end"])]
+    broken = min((cut.cut_from for cut in cuts(run) if cut.rank == row["rank"]), default=_NEVER)
+    ends = [*lasts[:-1], max(lasts[-1], min(row["last_end"], broken))]
     return union(np.array(list(zip(starts, ends, strict=True)), dtype=np.int64)), len(traced)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 
+from stepscope.analyses._cut import is_whole
 from stepscope.analyses._host import OPERATIONS, THREAD, step_number
 from stepscope.analyses._host_rows import host_where
 from stepscope.core.intervals import Spans, spans, subtract
@@ -46,7 +47,7 @@ def step_markers(run: Run) -> pl.DataFrame:
 
     Steps whose numbers follow each other are of one traced window; between windows nothing was recorded. Copies of
     the annotation on the device are not steps: they are no rows of `host`. A step that is written twice, or by two
-    threads at once, is one.
+    threads at once, is one; of a trace that is cut off, only whole steps are.
     """
     return run.once(_step_markers)
 
@@ -75,7 +76,7 @@ def backward_calls(run: Run) -> pl.DataFrame:
 def _step_markers(run: Run) -> pl.DataFrame:
     steps = _operations(run, pl.col("name").str.starts_with("ProfilerStep#")).with_columns(step=step_number())
     steps = steps.drop_nulls("step").select(*THREAD, "step", "start", "end").sort("rank", "start", "end")
-    steps = steps.unique(("rank", "step", "start", "end"), keep="first", maintain_order=True)
+    steps = steps.filter(is_whole(run)).unique(("rank", "step", "start", "end"), keep="first", maintain_order=True)
     follows = pl.col("step").diff().is_in([0, 1])
     return steps.with_columns(window=(~follows).fill_null(False).cum_sum().over("rank").cast(pl.Int64))
 

@@ -5,6 +5,7 @@ from pathlib import PurePath
 
 import polars as pl
 
+from stepscope.analyses._cut import cuts
 from stepscope.analyses._overrides import asked_overrides, overrides_of
 from stepscope.analyses._work import DEVICE_WORK
 from stepscope.analyses.steady_steps import steady_steps
@@ -94,6 +95,7 @@ def _losses(run: Run) -> list[Block]:
         *_not_read(run, unread.filter(~reason.str.contains(_WINDOW))),
         *_windows(windows),
         *_flawed(cut, "cut off"),
+        *_left(run),
         *_flawed(damaged, "damaged"),
     ]
 
@@ -135,6 +137,20 @@ def _flawed(sources: list[str], flaw: str) -> list[Block]:
         return [Text(f"The trace {_name(sources[0])} is {flaw}: what follows is from what is left of it.")]
     text = f"{{}} traces are {flaw}, the first {_name(sources[0])}: what follows of them is from what is left."
     return [Text(text, (Value(len(sources), "count"),))]
+
+
+def _left(run: Run) -> list[Block]:
+    """How much of a window that is cut is there, and how many of its steps."""
+    found = cuts(run)
+    if not found:
+        return []
+    worst = min(found, key=lambda cut: (cut.until - cut.first) / max(1, cut.last - cut.first))
+    text, values = "{} of {} are there whole", [Value(worst.until - worst.first, "ns"),
+                                                Value(worst.last - worst.first, "ns")]  # fmt: skip
+    if worst.steps:
+        text += f", with {{}} of {many(worst.steps, 'step')}"
+        values += [Value(worst.whole, "count"), Value(worst.steps, "count")]
+    return [Text(f"{text}.", tuple(values))]
 
 
 def _name(source: str) -> str:

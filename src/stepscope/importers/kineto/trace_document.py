@@ -9,6 +9,7 @@ from stepscope.core.trace import Sink
 from stepscope.importers.kineto import header as headers
 from stepscope.importers.kineto import other_writers, tables
 from stepscope.importers.kineto.columns import Event
+from stepscope.importers.kineto.cut import whole_until
 from stepscope.importers.kineto.header import Identity
 from stepscope.importers.kineto.json_repair import EVENTS, Document
 from stepscope.importers.kineto.source import Note
@@ -114,6 +115,8 @@ def fill(path: AnyPath, document: Document, found: Found, sink: Sink) -> None:
     headers.add_devices(header, identity.rank, note, sink)
     whole = found.elements + document.lost
     counts = {"events": whole, "metadata_events": named, "events_left_out": left_out}
+    if document.truncated and (until := whole_until(sink)) is not None:
+        counts["whole_until"] = until
     headers.add_meta({**header, **counts}, path, metadata, sink)
     if placed + left_out != whole:
         raise AssertionError(f"{path}: {whole} events became {placed} rows and {left_out} left out")
