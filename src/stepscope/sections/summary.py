@@ -45,7 +45,9 @@ _APART = 0.005  # of a step: less is not seen in three digits
 
 
 def build(run: Run) -> list[Block]:
-    blocks: list[Block] = [diagnose(run).verdict, *_overridden(run), *_other_jobs(run), *_losses(run), *_damaged(run)]
+    blocks: list[Block] = [
+        diagnose(run).verdict, *_overridden(run), *_other_jobs(run), *_all_left_out(run), *_losses(run), *_damaged(run)
+    ]  # fmt: skip
     try:
         steady = steady_steps(run)
     except MissingData:
@@ -81,6 +83,21 @@ def _overridden(run: Run) -> list[Block]:
 
 def _settings(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _all_left_out(run: Run) -> list[Block]:
+    """That a trace has events, and none of them could be used: then nothing else says why nothing is known."""
+    keys = ("events", "metadata_events", "events_left_out")
+    counts = (
+        run.optional("meta").filter(pl.col("key").is_in(keys)).group_by("key").agg(pl.col("value").cast(pl.Int64).sum())
+    )
+    events, named, left_out = (dict(counts.iter_rows()).get(key, 0) for key in keys)
+    if not left_out or left_out < events - named:
+        return []
+    reasons = run.optional("skipped").filter(pl.col("reason").str.ends_with(": left out")).sort("count", "reason")
+    why = literal(reasons["reason"][-1].removesuffix(": left out")) if reasons.height else "they are damaged"
+    text = f"All {{}} events of the trace were left out, most for one reason: {why}."
+    return [Text(text, (Value(left_out, "count"),))]
 
 
 def _losses(run: Run) -> list[Block]:

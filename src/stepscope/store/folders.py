@@ -1,12 +1,15 @@
 """What a user's words name: traces and runs, split into sources that can each be opened alone, on any core."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from stepscope.core.errors import BadInput
+from stepscope.core.foreign import foreign
 from stepscope.core.places import AnyPath, is_file, is_folder, is_url, look_again, place, shown, split_query
 from stepscope.core.trace import Reader, Sink
 from stepscope.importers import IMPORTERS, MAKE_A_RUN, head
@@ -19,6 +22,7 @@ _MILLISECONDS_END = 10**15  # older writers stamp milliseconds, about 1.6e12; to
 _WILD = re.compile(r"[*?\[]")
 _WILD_URL = re.compile(r"[*\[]")  # a question mark begins the query of a URL
 _SHOWN = 3
+_LOOKED_AT = 20  # files of a folder without traces: what they are is the same for all, mostly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,7 @@ def nothing_in(paths: Sequence[AnyPath], left_out: Sequence[tuple[str, str]] = (
     """The error for paths where there is nothing to open; `left_out`: files that were looked at, and why not read."""
     files = [f"{name.rpartition('/')[2]} ({why.removesuffix(': not read')})" for name, why in left_out[:_SHOWN]]
     files += [f"{len(left_out) - _SHOWN} more"] if len(left_out) > _SHOWN else []
-    about = f": {', '.join(files)}" if files else ""
+    about = f": {', '.join(files)}" if files else _kinds_in(paths[0]) if is_folder(paths[0]) else ""
     if len(paths) == 1 and is_folder(paths[0]):
         return BadInput(paths[0], _empty(paths[0]) + about, next_step=_below(paths[0]))
     others = f"; nor are {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -165,6 +169,22 @@ def _empty(path: AnyPath) -> str:
     except OSError as error:
         return (error.strerror or "the folder cannot be read").lower()
     return "a folder without a run and without traces" if entries else "the folder is empty"
+
+
+def _kinds_in(path: AnyPath) -> str:
+    """What a folder of other files holds, if it is of kinds that are known; files elsewhere are not fetched for it."""
+    if not isinstance(path, Path):
+        return ""
+    kinds: Counter[str] = Counter()
+    for file in islice(filter(is_file, sorted(path.iterdir())), _LOOKED_AT):
+        try:
+            known = foreign(file, head(file))
+        except BadInput:
+            continue
+        if known:
+            kinds[known[0].removeprefix("not JSON but ").removesuffix(", not a trace").partition(";")[0]] += 1
+    told = [f"{kind} ({count} {'file' if count == 1 else 'files'})" for kind, count in kinds.most_common(_SHOWN)]
+    return f"; it holds {', '.join(told)}" if told else ""
 
 
 def _below(path: AnyPath) -> str:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import polars as pl
 
 from stepscope.core.errors import BadInput, SameRank
+from stepscope.core.foreign import foreign
 from stepscope.core.places import AnyPath, is_folder
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES
@@ -96,7 +97,8 @@ def _tables(path: AnyPath, opened: Opened, *, use_cache: bool, wait: bool) -> Ma
         start = head(path)
         if not any(importer.sniff(path, start) for importer in IMPORTERS.load().values()):
             _check_damage(path, start)
-            opened.skipped.append((str(path), "not a trace: not read"))
+            known = foreign(path, start)
+            opened.skipped.append((str(path), f"{known[0] if known else 'not a trace'}: not read"))
             return None
         return tables_of(path, use_cache=use_cache, wait=wait)
     except BadInput as error:

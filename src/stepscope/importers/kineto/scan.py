@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath
 from stepscope.core.trace import Progress
 from stepscope.importers.kineto import json_repair, mending
@@ -25,15 +26,23 @@ from stepscope.importers.kineto.mending import MARGIN
 from stepscope.importers.kineto.pieces import AFTER, ELEMENT, FIRST, PIECE, Piece, Pieces, threads_here
 from stepscope.importers.kineto.source import REPLACED, decoded, replaced_in
 from stepscope.importers.kineto.stream import Damaged, Stream, opened
+from stepscope.importers.kineto.trace_document import RECORD
 from stepscope.native import _scanner
 
 __all__ = ["Cutting", "Scanned", "Unfit", "scan"]
 
 _HEAD = 64 * 1024  # bytes in which the list of events mostly begins
 _LONGEST_HEAD = 64 << 20  # bytes; a list that begins behind them is for the reader of whole texts
+_LONGEST_ELEMENT = 64 << 20  # bytes; names and stacks of a real event have some thousands
+_MOST_LOST = 20_000  # events that cannot be read, if they are the most: each takes a step in Python
+_MOST_STRANGERS = 200_000  # elements that are no events, if they are the most
 _GROWTH = 8
 _WINDOW = 64 * 1024  # bytes shown at first to the step over damage
 _EXHAUSTED, _LIST_END, _BROKEN, _SECOND_LIST = range(4)
+
+
+class NoTrace(Exception):
+    """What is no trace, told before it fills the memory: why, and at which byte of the text."""
 
 
 class Unfit(Exception):
@@ -63,13 +72,20 @@ class Scanned:
 
 
 def scan(path: AnyPath, cutting: Cutting, progress: Progress | None = None) -> Scanned:
-    """Read a trace. Raises Unfit if the file needs the reader of whole texts, OSError if it cannot be read."""
+    """Read a trace.
+
+    Raises Unfit if the file needs the reader of whole texts, OSError if it cannot be read, BadInput if it is no trace.
+    """
     try:
-        with opened(path) as stream:
-            return _scan(path, stream, cutting, progress)
-    except Damaged:
-        with opened(path, to_the_damage=True) as stream:
-            return _scan(path, stream, cutting, progress)
+        try:
+            with opened(path) as stream:
+                return _scan(path, stream, cutting, progress)
+        except Damaged:
+            with opened(path, to_the_damage=True) as stream:
+                return _scan(path, stream, cutting, progress)
+    except NoTrace as error:
+        why, at = error.args
+        raise BadInput(path, why, where=f"byte {at} of the text", next_step=RECORD) from error
 
 
 def _scan(path: AnyPath, stream: Stream, cutting: Cutting, progress: Progress | None) -> Scanned:
@@ -141,6 +157,7 @@ class _List:
     rest: bytes = b""
     rest_at: int = 0
     lost: int = 0
+    strangers: int = 0
     ended: bool = False
     flaw: Flaw | None = None
     left: bytes = b""
@@ -180,7 +197,13 @@ class _List:
         self.columns.append(scanner)
         with memoryview(piece.buffer) as text:
             for position, begin, end in scanner.odd():
-                self.odd.append((first + position, self._value(bytes(text[begin:end]))))
+                value = self._value(bytes(text[begin:end]))
+                self.strangers += not isinstance(value, dict)
+                self.odd.append((first + position, value))
+                if self.strangers > max(_MOST_STRANGERS, self.columns.count // 2):
+                    raise NoTrace(
+                        "a list that holds mostly no events, so it is not a profiler trace", piece.offset + end
+                    )
         if scanner.stop == _SECOND_LIST:
             raise Unfit("a key named like the list of events within an event")
         if scanner.stop == _LIST_END:
@@ -199,7 +222,10 @@ class _List:
         if scanner.state == ELEMENT and scanner.resume == piece.end:
             self.left, self.state = b"", ELEMENT
         else:
-            self.left = bytes(piece.buffer[scanner.after_previous : piece.end])
+            self.left = bytes(memoryview(piece.buffer)[scanner.after_previous : piece.end])
+            if len(self.left) > _LONGEST_ELEMENT:
+                why = f"an event that does not end within {_LONGEST_ELEMENT >> 20} MB"
+                raise NoTrace(why, piece.offset + scanner.after_previous)
             self.state = AFTER if scanner.count else piece.state
 
     def _value(self, raw: bytes) -> Any:
@@ -240,6 +266,8 @@ class _List:
             self.odd.append((self.columns.count, element))
             self.columns.advance(1)
         self.lost += step.lost
+        if self.lost > max(_MOST_LOST, self.columns.count):
+            raise NoTrace("most of its events are not valid JSON", offset)
         self.decoders.constants += step.constants
         self.notes.update(step.notes)
         self.ended = step.ended

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath, look_again
 
-__all__ = ["REPLACED", "Note", "damage_of", "decoded", "read_text", "replaced_in"]
+__all__ = ["REPLACED", "Note", "check_packing", "damage_of", "decoded", "read_text", "replaced_in"]
 
 Note = Callable[[str, int], None]
 """Called with the reason and the count of something that was left out or mended."""
@@ -26,13 +26,16 @@ _AGAIN = (
     "Write the trace again (a process that is killed while it exports leaves such a file), "
     "or record one with `stepscope run -- COMMAND`."
 )
+_UNPACKED_FREELY = 128 << 20  # bytes, which cost little time and memory whatever they are
+_MOST_PACKED = 100  # times; traces pack 12 to 25 times, and what is made to fill a disk or a memory up to 1,000 times
+_BEGINNING = 64 * 1024  # bytes that tell a text from anything else
 _PARTLY = ": what could be unpacked was read"
 
 
 def read_text(path: AnyPath, note: Note) -> str:
     """Return the text of `path`. Damage that could be mended goes to `note`; raises BadInput if nothing is left."""
     try:
-        raw = path.read_bytes()
+        raw = _raw(path)
     except OSError as error:
         reason = error.strerror or "cannot be read"
         raise BadInput(path, reason, next_step=look_again(path)) from error
@@ -43,13 +46,33 @@ def read_text(path: AnyPath, note: Note) -> str:
     return decoded(raw, note)
 
 
+def check_packing(path: AnyPath, unpacked: int, packed: int) -> None:
+    """Raise BadInput for a gzip stream that unpacks to far more than any trace does."""
+    if unpacked > max(_UNPACKED_FREELY, _MOST_PACKED * packed):
+        why = f"the gzip stream unpacks to more than {_MOST_PACKED} times its size, so it is no trace"
+        raise BadInput(path, why, where=f"byte {packed} of the packed file", next_step=_AGAIN)
+
+
+def _raw(path: AnyPath) -> bytes:
+    """The bytes of a file; of one that begins like no text of JSON only the beginning, which tells what it is."""
+    with path.open("rb") as file:
+        start: bytes = file.read(_BEGINNING)
+        marked = start.startswith((_GZIP, *(mark for mark, _ in _WIDE)))
+        text = start.removeprefix(codecs.BOM_UTF8).strip(b" \t\r\n\0")
+        if marked or not text or text.startswith((b"{", b"[")):
+            return start + bytes(file.read())
+        return start
+
+
 def _unpacked(path: AnyPath, packed: bytes, note: Note) -> bytes:
     pieces: list[bytes] = []
-    damage = ""
-    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
+    damage, size, source = "", 0, io.BytesIO(packed)
+    with gzip.GzipFile(fileobj=source) as stream:
         try:
             while piece := stream.read1(_PIECE):
                 pieces.append(piece)
+                size += len(piece)
+                check_packing(path, size, source.tell())
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             damage = damage_of(error)
     if not pieces:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 from isal import igzip, igzip_lib
 
 from stepscope.core.places import AnyPath
-from stepscope.importers.kineto.source import damage_of
+from stepscope.importers.kineto.source import check_packing, damage_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -36,15 +36,17 @@ class _Source(Protocol):
 
 
 class Stream:
-    """Fills buffers with the unpacked bytes of `file`, whose size is `total` (None: unknown).
+    """Fills buffers with the unpacked bytes of `file` at `path`, whose size is `total` (None: unknown).
 
     A damaged gzip stream raises Damaged; with `to_the_damage` it ends there, and `damage` says what it is.
     """
 
-    def __init__(self, file: BinaryIO, total: int | None, *, to_the_damage: bool) -> None:
-        self._counted, self.total = _Counted(file), total
+    def __init__(self, path: AnyPath, file: BinaryIO, total: int | None, *, to_the_damage: bool) -> None:
+        self._path, self._counted, self.total = path, _Counted(file), total
+        self._filled = 0
         buffered = io.BufferedReader(self._counted, _READ_AT_ONCE)
         self._source: _Source
+        self._buffered = buffered
         if not buffered.peek(len(_GZIP)).startswith(_GZIP):
             self._source = buffered
         else:
@@ -68,6 +70,9 @@ class Stream:
             if not count:
                 break
             filled += count
+            self._filled += count
+            if self._source is not self._buffered:
+                check_packing(self._path, self._filled, self._counted.count)
         return filled
 
 
@@ -120,7 +125,7 @@ class _Mended:
 def opened(path: AnyPath, *, to_the_damage: bool = False) -> Iterator[Stream]:
     """The stream of a local file, or of any other path that opens as one. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
-        yield Stream(file, _size(path), to_the_damage=to_the_damage)
+        yield Stream(path, file, _size(path), to_the_damage=to_the_damage)
 
 
 def _size(path: AnyPath) -> int | None:

@@ -1,0 +1,71 @@
+"""Some hundred damaged traces, and some that were found by hand: each ends in an answer or a refusal."""
+
+import json
+import random
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from fuzz_traces import run_cases, tried
+from trace_damage import damaged, own_traces
+
+CASES = 150
+STEP = "ProfilerStep#"
+
+
+def event(cat: str, name: str, ts: object, dur: object, **more: object) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, "args": {}, **more}
+
+
+def kernel(ts: float, dur: float) -> dict[str, Any]:
+    return event("kernel", "gemm", ts, dur, pid=0, tid=7, args={"device": 0, "stream": 7, "correlation": 1})
+
+
+LAUNCH = event("cuda_runtime", "cudaLaunchKernel", 10, 3, args={"correlation": 1})
+FOUND: dict[str, list[dict[str, Any]]] = {
+    "no pid": [{k: v for k, v in event("cpu_op", "aten::mm", 1, 5).items() if k != "pid"},
+               event("user_annotation", f"{STEP}1", 0, 100)],
+    "no device": [{**kernel(50, 500), "pid": "x", "args": {}}, LAUNCH, event("user_annotation", f"{STEP}1", 0, 1000)],
+    "no length": [event("cuda_runtime", "cudaMalloc", 10, 50), LAUNCH, kernel(80, 0)],
+    "empty step": [event("user_annotation", f"{STEP}1", 5, 0), event("cpu_op", "aten::add", 10, 5)],
+    "huge step": [event("user_annotation", f"{STEP}{10**24}", 0, 1000), LAUNCH, kernel(50, 500)],
+    "steps twice": [event("user_annotation", f"{STEP}1", 0, 1000), LAUNCH, kernel(50, 500),
+                    event("user_annotation", f"{STEP}1", 0, 1000, tid=2)],
+    "two steps at once": [*(event("user_annotation", f"{STEP}{step}", 0, 1000) for step in (1, 2)), LAUNCH,
+                          kernel(5, 9)],
+    "huge line": [event("python_function", f"a.py({10**30}): f", 0, 100), event("cpu_op", "aten::mm", 1, 5)],
+    "huge sizes": [event("cpu_op", "aten::mm", 1, 5,
+                         args={"Input Dims": [[10**18] * 9] * 2, "Input type": ["float"] * 2})],
+    "negative": [event("user_annotation", f"{STEP}1", 0, -1000), LAUNCH, kernel(50, -500)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_once(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPSCOPE_RAISE", "1")
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": FOUND[name]}))
+    outcome = tried(path)
+    assert not outcome.refused
+    assert outcome.failures == []
+
+
+def test_a_seed_gives_the_same_damage_again() -> None:
+    for _, trace in own_traces():
+        assert damaged(trace, random.Random(7)) == damaged(trace, random.Random(7))
+
+
+@pytest.mark.slow
+def test_damaged_traces_end_in_an_answer_or_a_refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEPSCOPE_RAISE", "1")
+    monkeypatch.setenv("STEPSCOPE_CORPUS", str(tmp_path))  # the traces of the tool itself: the same on every machine
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        counts = run_cases(0, CASES, seed=1, minutes=10)
+    assert {what: count for what, count in counts.items() if what.startswith("!")} == {}
+    assert counts["cases"] == CASES
+    assert counts["refused"] < CASES // 2  # most of the damage leaves something to read
