@@ -4,6 +4,7 @@ Without a traced window nobody knows how much of forward, backward and optimizer
 lines that samples show at host work count, and the rest passes as computing.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -21,11 +22,13 @@ from stepscope.analyses.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run, chain
 
-__all__ = ["cpu_shares"]
+__all__ = ["LOOP", "cpu_shares"]
 
 MODEL = ("forward", "backward", "optimizer")
 LOOP = 0.8  # of a looped optimizer's time is Python and calls: what fused=True saves over the loop on small parameters
 UNSEEN = f"whether forward, backward and optimizer compute or run Python: {RECORD_TRACE}"
+LARGE = 0.2  # of the model's time: a smaller phase changes no verdict
+ALIKE = 4  # times as large: tracing slows a phase of many small operators down by as much
 MIN_SAMPLES = 10  # of phase other, before their kinds divide its time
 
 
@@ -117,7 +120,9 @@ def _outside(run: Run, rank: int, row: dict[str, float]) -> float | None:
     """Time in ns per step outside operators: the smaller of two readings of the traced steps.
 
     One takes the share of a traced phase outside operators, which recording inflates; the other, the time that an
-    untraced phase takes beyond the operators of a traced one, which is wrong when the machine's load changed.
+    untraced phase takes beyond the operators of a traced one, which is wrong when the machine's load changed. Where
+    probe and trace divide a step differently (an optimizer that calls the model itself, as LBFGS does, is all
+    optimizer in a trace), both are taken of all phases together.
     """
     try:
         table = host_work(run).filter(
@@ -128,10 +133,27 @@ def _outside(run: Run, rank: int, row: dict[str, float]) -> float | None:
     if not table["in_operators"].sum():
         return None
     traced = sum(step.rank == rank for step in traced_steps(run))
+    times = table.select("phase", "duration", "in_operators").rows()
     outside = 0.0
-    for phase, whole, inside in table.select("phase", "duration", "in_operators").iter_rows():
+    for phase, whole, inside in times:
         outside += max(0.0, min(row[phase] * (1 - inside / whole), row[phase] - inside / traced))
-    return outside
+    if _divided_alike(row, times):
+        return outside
+    model: float = sum(row[phase] for phase in MODEL)
+    whole, inside = (sum(time[at] for time in times) for at in (1, 2))
+    overall: float = min(model * (1 - inside / whole), model - inside / traced)
+    return max(0.0, min(outside, overall))
+
+
+def _divided_alike(row: dict[str, float], times: Sequence[tuple[str, int, int]]) -> bool:
+    """Whether each large phase of the model is about as large a part of it in the traced steps as in the others."""
+    model, traced = sum(row[phase] for phase in MODEL), sum(whole for _, whole, _ in times)
+    parts = [(row[phase] / model, whole / traced) for phase, whole, _ in times] if model and traced else []
+    known = {phase for phase, _, _ in times}
+    missing = any(row[phase] > LARGE * model for phase in MODEL if phase not in known)
+    return not missing and all(
+        max(here, there) < LARGE or max(here, there) < ALIKE * min(here, there) for here, there in parts
+    )
 
 
 def _loops(run: Run) -> tuple[LoopedOptimizer, ...]:

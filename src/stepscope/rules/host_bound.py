@@ -4,7 +4,8 @@
 On a CPU: lines of the script's own that do something other than the model's work (sleeping, loops of pure Python,
 writing and flushing files, drawing, formatting) for more than 5 % of an average step. The lines are from samples; a
 line inside forward counts only if it calls what cannot be an operator, or if a traced window shows as much time
-between operators.
+between operators. Where the host limits a rank and no function can be blamed for half of that, the three lines that
+take most of the time are named together.
 
 On a GPU: a device that is idle for more than 20 % of the step, where more than 10 % of the step is explained neither
 by the wait for data nor by a blocking call: the host launches too slowly.
@@ -35,6 +36,7 @@ import polars as pl
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._host_lines import HostLines, host_lines
 from stepscope.analyses._settled import settled_steps
+from stepscope.analyses._spread_lines import SpreadLines, spread_lines
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import LIMIT, UTILISED
 from stepscope.core.errors import MissingData
@@ -44,6 +46,7 @@ from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
 
+EXPLAINED = 0.5  # of the host's time: named lines with less leave the larger part to be told
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
 MIN_SAMPLES = 5  # fewer samples name no line
@@ -67,9 +70,45 @@ def _lines(run: Run) -> Iterator[Finding]:
         sure = group.samples >= MIN_SAMPLES and group.time >= MIN_TIME
         if step and sure and group.time >= MIN_SHARE * step and group.low >= SURE_SHARE * step:
             by_place.setdefault((group.places[0].file, group.places[0].symbol), []).append(group)
+    told: dict[int, float] = {}
     for groups in by_place.values():
         worst = max(groups, key=lambda group: group.time)
+        for group in groups:
+            told[group.rank] = told.get(group.rank, 0.0) + group.time
         yield _of_lines(worst, means[worst.rank], tuple(sorted(group.rank for group in groups)))
+    spread = [
+        row
+        for row in spread_lines(run)
+        if row.rank in means and row.host >= MIN_TIME and told.get(row.rank, 0.0) < EXPLAINED * row.host
+    ]
+    if spread:
+        worst_spread = max(spread, key=lambda row: row.host / row.step)
+        yield _of_spread(worst_spread, tuple(row.rank for row in spread))
+
+
+def _of_spread(row: SpreadLines, ranks: tuple[int, ...]) -> Finding:
+    """What is said where no one function holds the time: it is never nothing."""
+    return Finding(
+        title=_SMALL_OPERATORS if row.computes else "Host code of several lines holds the step up",
+        cause="scheduling",
+        evidence=(
+            Evidence(label="mean host time per step", value=row.host, unit="ns", source="bound"),
+            Evidence(label="share of the mean step", value=row.host / row.step, unit="ratio", source="bound"),
+            Evidence(label="mean time of these lines per step", value=row.time, unit="ns", source="lines"),
+        ),
+        gain=None
+        if row.computes
+        else Gain(
+            low_ns=int(row.time / 2),
+            high_ns=int(row.time),
+            step_ns=int(row.step),
+            basis="samples of these lines, as far as nothing computes meanwhile",
+            confidence="structural",
+        ),
+        advice=_IDLE_ADVICE[::2] if row.computes else _SPREAD_ADVICE,
+        ranks=ranks,
+        where=row.places,
+    )
 
 
 def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
@@ -170,6 +209,11 @@ def _places(run: Run, rank: int) -> tuple[Place, ...]:
     return groups[0].places if groups else ()
 
 
+_SMALL_OPERATORS = "Operators are so small that Python between them takes most of the step"
+_SPREAD_ADVICE = (
+    Advice(text="Measure the first of these lines alone; Python over single values can become operators on tensors"),
+    Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN"),
+)
 _IDLE_ADVICE = (
     Advice(text="Launch less: compile the model into fewer, larger kernels", code="model = torch.compile(model)"),
     Advice(

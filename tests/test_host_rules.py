@@ -1,0 +1,83 @@
+"""Host code on the CPU: what is named, and what is advised."""
+
+import pytest
+
+from stepscope.core.finding import Finding
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.diagnose import diagnose
+
+TRAIN = "/home/me/dqn.py"
+
+
+def found(run: Run) -> list[Finding]:
+    return [block.finding for block in diagnose(run).findings]
+
+
+def environment(*, work: dict[int, float], inside: float) -> Run:
+    """Steps of 100 ms before a backward of 15 and an optimizer of 5: lines of forward by their time in ms, of which a
+    traced step has `inside` ms in operators."""
+    synth = Synth()
+    for step in range(40):
+        start = 100 * step
+        tags = ("traced",) if step == 12 else ()
+        synth.step(step, start, start + 100, data_wait=None, forward=80, backward=15, optimizer=5, tags=tags)
+        at = float(start)
+        for line, time in work.items():
+            synth.sample(step, at, time, "forward", TRAIN, line, function=f"part_{line}", text=f"line {line}")
+            at += time
+        synth.sample(
+            step, at, start + 100 - at, "backward", TRAIN, 40, function="main", text="loss.backward()",
+            call="torch/_tensor.py:600 backward", leaf="torch/autograd/graph.py:800 run",
+        )  # fmt: skip
+    synth.host("ProfilerStep#12", "annotation", 1200, 1300)
+    synth.host("aten::linear", "operator", 1200, 1200 + inside)
+    synth.host("autograd::engine::evaluate_function: X", "operator", 1280, 1295)
+    return synth.run()
+
+
+def test_a_step_that_is_mostly_host_time_names_its_three_largest_lines() -> None:
+    """No line of forward alone fills the time between operators, so none can be blamed for it; all together can."""
+    (finding,) = found(environment(work={9: 20, 14: 18, 17: 16, 20: 6}, inside=8))
+    assert [place.line for place in finding.where] == [9, 14, 17]
+    assert finding.gain is not None
+    assert finding.gain.high_ns == pytest.approx(54e6, rel=0.02)
+
+
+def test_a_step_of_tiny_operators_says_that_they_are_tiny() -> None:
+    """Samples are in torch's own Python all the time, yet operators fill a tenth of it."""
+    synth = Synth()
+    for step in range(40):
+        start = 100 * step
+        tags = ("traced",) if step == 12 else ()
+        synth.step(step, start, start + 100, data_wait=None, forward=80, backward=15, optimizer=5, tags=tags)
+        synth.sample(
+            step, start, 100, "forward", TRAIN, 31, function="main", text="out = model(x)",
+            call="torch/nn/modules/module.py:1773 _call_impl",
+        )  # fmt: skip
+    synth.host("ProfilerStep#12", "annotation", 1200, 1300)
+    synth.host("aten::linear", "operator", 1200, 1208)
+    synth.host("autograd::engine::evaluate_function: X", "operator", 1280, 1295)
+    (finding,) = found(synth.run())
+    assert "Operators are so small" in finding.title
+    assert [place.line for place in finding.where] == [31]
+    assert finding.gain is None
+
+
+def test_an_optimizer_that_calls_the_model_is_not_host_time_because_the_trace_names_its_phases_otherwise() -> None:
+    """The probe sees a forward, a backward and an optimizer; in the trace all of it is inside the optimizer's step."""
+    synth = Synth()
+    for step in range(40):
+        start = 100 * step
+        tags = ("traced",) if step == 12 else ()
+        synth.step(step, start, start + 100, data_wait=None, forward=40, backward=10, optimizer=50, tags=tags)
+        synth.sample(
+            step, start, 100, "optimizer", TRAIN, 9, function="main", text="optimizer.step(closure)",
+            call="torch/optim/lbfgs.py:330 step",
+        )  # fmt: skip
+    synth.host("ProfilerStep#12", "annotation", 1200, 1300)
+    synth.host("Optimizer.step#LBFGS.step", "annotation", 1200, 1300)
+    synth.host("aten::linear", "operator", 1201, 1299)
+    diagnosis = diagnose(synth.run())
+    assert diagnosis.findings == ()
+    assert diagnosis.verdict.bound == "device"
