@@ -81,3 +81,88 @@ def test_an_optimizer_that_calls_the_model_is_not_host_time_because_the_trace_na
     diagnosis = diagnose(synth.run())
     assert diagnosis.findings == ()
     assert diagnosis.verdict.bound == "device"
+
+
+SCRIPT = "/home/me/finetune.py"
+FIT = f"{SCRIPT}:60 <module>"
+LOOP = "transformers/trainer.py:2700 train"
+
+
+def framework_job(text: str, *, call: str, between: list[str], leaf: str = "json/encoder.py:400 _iterencode") -> Run:
+    """Steps of 100 ms in a framework's loop, of which 40 ms are something besides the model."""
+    synth = Synth()
+    for step in range(40):
+        start = 100 * step
+        synth.step(step, start, start + 100, data_wait=0, forward=30, backward=25, optimizer=5)
+        synth.sample(
+            step, start, 40, "other", SCRIPT, 60, function="<module>", text=text, frames=[FIT], call=call,
+            between=between, leaf=leaf,
+        )  # fmt: skip
+        for phase, at, time in (("forward", 40, 30), ("backward", 70, 25), ("optimizer", 95, 5)):
+            synth.sample(
+                step, start + at, time, phase, SCRIPT, 60, function="<module>", text=text, frames=[FIT], call=call,
+                between=[], leaf="torch/nn/modules/linear.py:125 forward",
+            )  # fmt: skip
+    return synth.run()
+
+
+@pytest.mark.parametrize(
+    ("between", "title", "code"),
+    [
+        (
+            [
+                "transformers/trainer.py Trainer._inner_training_loop",
+                "transformers/trainer.py Trainer._save_checkpoint",
+            ],
+            "transformers saves checkpoints inside the training loop",
+            'TrainingArguments(..., save_strategy="steps", save_steps=1000)',
+        ),
+        (
+            ["transformers/trainer.py Trainer._maybe_log_save_evaluate", "transformers/trainer.py Trainer.log"],
+            "transformers logs inside the training loop",
+            "TrainingArguments(..., logging_steps=100)",
+        ),
+        (
+            ["transformers/trainer.py Trainer.evaluate", "transformers/trainer.py Trainer.evaluation_loop"],
+            "transformers validates inside the training loop",
+            'TrainingArguments(..., eval_strategy="steps", eval_steps=1000)',
+        ),
+    ],
+)
+def test_what_a_framework_does_besides_the_model_is_named_with_its_setting(
+    between: list[str], title: str, code: str
+) -> None:
+    (finding,) = found(framework_job("trainer.train()", call=LOOP, between=between))
+    assert (finding.title, finding.advice[0].code) == (title, code)
+
+
+@pytest.mark.parametrize(
+    "text", ["trainer.train()", "learn.fit_one_cycle(3)", "for x, y in train:", "tr.fit(m)  # log"]
+)
+def test_a_line_that_contains_the_loop_is_never_to_leave_it(text: str) -> None:
+    between = ["acme/loop.py Loop.run", "acme/tuning.py Tuner.adjust"]
+    (finding,) = found(framework_job(text, call="acme/loop.py:10 fit", between=between))
+    told = " ".join(f"{advice.text} {advice.code}" for advice in finding.advice)
+    assert "hundredth" not in told
+    assert "acme/tuning.py Tuner.adjust" in told
+
+
+def test_a_loop_of_pure_python_below_the_training_loop_may_leave_it() -> None:
+    synth = Synth()
+    for step in range(40):
+        start = 100 * step
+        synth.step(step, start, start + 100, data_wait=0, forward=30, backward=25, optimizer=5)
+        synth.sample(
+            step, start, 40, "other", SCRIPT, 9, function="report", text="for i in range(60000):",
+            frames=[FIT, f"{SCRIPT}:9 report"],
+        )  # fmt: skip
+        synth.sample(
+            step, start + 40, 30, "forward", SCRIPT, 60, function="<module>", text="model(x)", frames=[FIT],
+            call="torch/nn/modules/module.py:1773 _call_impl",
+        )  # fmt: skip
+        synth.sample(
+            step, start + 70, 30, "backward", SCRIPT, 61, function="<module>", text="loss.backward()",
+            frames=[f"{SCRIPT}:61 <module>"], call="torch/_tensor.py:600 backward",
+        )  # fmt: skip
+    (finding,) = found(synth.run())
+    assert "hundredth step" in finding.advice[0].text

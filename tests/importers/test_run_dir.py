@@ -75,7 +75,8 @@ def test_sampled_lines(tmp_path: Path) -> None:
     (folder / "lines.bin").write_bytes(records(b"STEPSCOPE-LINES1", LINE.size, *rows) + b"part")
     frame = {"id": 3, "frames": [["/t.py", 9, "main"], ["/m.py", 41, "forward"]], "call": ["torch/nn/f.py", 5, "relu"],
              "texts": ["loss(forward(x))", "x = relu(x)"],
-             "leaf": ["torch/x.py", 1, "y"], "text": "x = relu(x)", "segment": "relu(x)"}  # fmt: skip
+             "leaf": ["torch/x.py", 1, "y"], "text": "x = relu(x)", "segment": "relu(x)",
+             "between": ["lib/a.py A.run", 7]}  # fmt: skip
     (folder / "frames.jsonl").write_text(json_lines(frame) + '{"id": 9, "frames": [["/t.py"')
     run = open_run(tmp_path / "run")
     first, second = run.optional("stacks").rows(named=True)
@@ -83,7 +84,8 @@ def test_sampled_lines(tmp_path: Path) -> None:
         "rank": 0, "pid": "4711", "time": TO_EPOCH + 50, "step": 0, "phase": "forward", "weight": 20_000,
         "collector": True, "file": "/m.py", "line": 41, "function": "forward", "text": "x = relu(x)",
         "expression": "relu(x)", "call": "torch/nn/f.py:5 relu", "leaf": "torch/x.py:1 y",
-        "frames": ["/t.py:9 main", "/m.py:41 forward"], "texts": ["loss(forward(x))", "x = relu(x)"],
+        "between": ["lib/a.py A.run"], "frames": ["/t.py:9 main", "/m.py:41 forward"],
+        "texts": ["loss(forward(x))", "x = relu(x)"],
     }  # fmt: skip
     assert (second["phase"], second["collector"], second["file"]) == ("data_wait", False, None)
     assert told(run) == {
@@ -338,7 +340,7 @@ FILES = {
         "threads",
         "devices",
     ),
-    "frames.jsonl": ("id", "frames", "texts", "call", "leaf", "text", "segment"),
+    "frames.jsonl": ("id", "frames", "texts", "call", "leaf", "text", "segment", "between"),
     "windows.jsonl": ("window", "status", "first_step", "trace", "start_cost_ns"),
     "notes.jsonl": ("what", "why"),
 }

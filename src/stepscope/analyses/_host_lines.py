@@ -7,7 +7,8 @@ only line) whose samples take about as long.
 
 The sampler catches a line of pure Python late, so samples of a short one fall to the operator after it. The gaps do not
 know lines but are exact; where one function alone can fill them and its samples see a good part of them, its time is
-theirs. Steps that a stall makes long are left to `stalls`.
+theirs. Steps that a stall makes long are left to `stalls`. What a framework does besides the model (`_purposes`) is a
+group of its own.
 """
 
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ import polars as pl
 
 from stepscope.analyses._checkpoints import saves
 from stepscope.analyses._gaps import forward_gaps
+from stepscope.analyses._loop_frames import LoopFrames, innermost, loop_frames, with_purpose
 from stepscope.analyses._samples import bounds, steady_samples
 from stepscope.analyses._stall_groups import stall_groups
 from stepscope.analyses.steady_steps import steady_steps
@@ -39,7 +41,9 @@ PLACES = 3  # lines of a function that are named: more would hide the one that m
 class HostLines:
     """Host work of the lines of one function: mean time per steady step in ns with its 95 % interval.
 
-    `saves`: whether the lines write a checkpoint, None if no sample tells (see `_checkpoints`).
+    `saves`: whether the lines write a checkpoint, None if no sample tells (see `_checkpoints`). `purpose` is what a
+    framework is at below them, None where nothing tells, and `inside` the innermost library function of most samples.
+    `holds_loop`: the first line contains the training loop, or goes over the batches: it cannot leave the loop.
     """
 
     rank: int
@@ -50,6 +54,9 @@ class HostLines:
     samples: int
     places: tuple[Place, ...]
     saves: bool | None
+    purpose: str | None
+    inside: str
+    holds_loop: bool
 
 
 def host_lines(run: Run, *, only: int | None = None) -> tuple[HostLines, ...]:
@@ -70,13 +77,14 @@ def _host_lines(run: Run) -> tuple[HostLines, ...]:
     sums = ordinary.group_by("rank").agg(pl.col("duration", *PHASES).sum())
     per_rank = samples.group_by("rank").agg(pl.col("weight").sum(), pl.len().alias("samples"))
     per_rank = per_rank.join(sums, on="rank").join(table.group_by("rank").len("steps"), on="rank").sort("rank")
+    samples = with_purpose(samples)
     groups: list[HostLines] = []
     for row in per_rank.iter_rows(named=True):
         own = samples.filter((pl.col("rank") == row["rank"]) & pl.col("file").is_not_null())
         step = row["duration"] / row["steps"]
         gaps = forward_gaps(run).get(row["rank"], 0.0) * row["forward"] / row["steps"]
         chosen = _with_forward(own, gaps / step * row["weight"])
-        groups += _groups(chosen, row, step, gaps)
+        groups += _groups(chosen, row, step, gaps, loop_frames(own))
     return tuple(groups)
 
 
@@ -104,17 +112,20 @@ def _with_forward(samples: pl.DataFrame, gaps: float) -> pl.DataFrame:
     return host
 
 
-def _groups(samples: pl.DataFrame, row: dict[str, float], step: float, gaps: float) -> Iterable[HostLines]:
+def _groups(
+    samples: pl.DataFrame, row: dict[str, float], step: float, gaps: float, loop: LoopFrames
+) -> Iterable[HostLines]:
     """One group for each function; `row` holds weight and number of all samples of the rank's ordinary steps."""
     inside = int(samples.filter(pl.col("phase") == "forward")["weight"].sum())
     share = pl.col("weight").sum() / row["weight"]
     low, high = bounds(share, pl.lit(float(row["samples"])))
-    summed = samples.group_by(_FUNCTION).agg(
+    summed = samples.group_by(*_FUNCTION, "purpose").agg(
         share.alias("share"), low.alias("low"), high.alias("high"), pl.len().alias("samples")
     )
     for found in summed.iter_rows(named=True):
-        same = pl.col("file").eq(found["file"]) & pl.col("function").eq_missing(found["function"])
-        own = samples.filter(same)
+        same = [pl.col(name).eq_missing(found[name]) for name in (*_FUNCTION, "purpose")]
+        own = samples.filter(*same)
+        places = _places(own)
         phases = tuple(own["phase"].unique().sort())
         seen = found["share"] * step
         alone = phases == ("forward",) and int(own["weight"].sum()) >= ALONE * inside
@@ -127,8 +138,11 @@ def _groups(samples: pl.DataFrame, row: dict[str, float], step: float, gaps: flo
             low=min(found["low"] * step, most),
             high=min(max(found["high"] * step, filled), most),
             samples=found["samples"],
-            places=_places(own),
+            places=places,
             saves=saves(own.select("weight", "call", "leaf", "expression").iter_rows()),
+            purpose=found["purpose"],
+            inside=innermost(own),
+            holds_loop=loop.hold(places[0]),
         )
 
 

@@ -28,11 +28,13 @@ takes the time of the garbage collector."""
 DEEPEST = 32
 """User frames kept of a stack, the innermost ones: a description is for reading."""
 
+_BETWEEN = 24  # library frames kept, the innermost ones: a framework calls its callbacks some twenty frames deep
+_COMPUTES = ("torch", "functorch", "numpy")  # packages whose inner frames say nothing that `call` and `leaf` do not
 _LONGEST = 200  # characters of a source line or expression: enough to recognise it
 
 OTHER_STACKS: dict[str, Any] = {
     "frames": [], "texts": [], "call": None, "leaf": ["<other stacks>", 0, "<other stacks>"], "text": "",
-    "segment": None,
+    "segment": None, "between": [],
 }  # fmt: skip
 """Stands for all stacks beyond the number that is kept apart."""
 
@@ -122,6 +124,7 @@ class Describer:
             "leaf": self._frame(stack[0]),
             "text": "",
             "segment": None,
+            "between": [],
         }
         if users:
             innermost = users[0]
@@ -129,6 +132,7 @@ class Describer:
             row["segment"] = _expression(*stack[innermost])
             if innermost:
                 row["call"] = self._frame(stack[innermost - 1])
+                row["between"] = self._between(stack[1 : innermost - 1])
         return row
 
     def _user_frames(self, stack: list[Spot]) -> list[int]:
@@ -140,6 +144,22 @@ class Describer:
             return users
         program = self._origins.package(stack[libraries[-1]][0].co_filename)
         return [index for index in libraries if self._origins.package(stack[index][0].co_filename) == program]
+
+    def _between(self, stack: list[Spot]) -> list[str]:
+        """`file function` of the library frames of a part of the stack, outermost first; each once where it repeats.
+
+        Lines are left out: one stack for each line of each frame would be too many to keep apart.
+        """
+        told: list[str] = []
+        for code, _ in stack:
+            if self._origins.of(code.co_filename) != LIBRARY or self._origins.package(code.co_filename) in _COMPUTES:
+                continue
+            name = f"{self._origins.shown(code.co_filename)} {getattr(code, 'co_qualname', code.co_name)}"
+            if told[-1:] != [name]:
+                told.append(name)
+            if len(told) == _BETWEEN:
+                break
+        return told[::-1]
 
     def _frame(self, spot: Spot) -> list[str | int]:
         code, offset = spot

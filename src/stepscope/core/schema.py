@@ -47,6 +47,7 @@ _STACK = (
     Column("expression", pl.String, None, "expression being called, where Python tells"),
     Column("call", pl.String, None, "library frame directly below: file:line function"),
     Column("leaf", pl.String, None, "innermost frame of all: file:line function"),
+    Column("between", pl.List(pl.String), None, "library frames between call and leaf, outermost first: file function"),
     Column("frames", pl.List(pl.String), None, "all frames of the user's own code, outermost first"),
     Column("texts", pl.List(pl.String), None, "source lines of those frames; null: not recorded"),
 )

@@ -14,7 +14,9 @@ by the wait for data nor by a blocking call: the host launches too slowly.
 The CPU that prepares the next operator is busy with something else, and whatever computes the model has nothing to do.
 
 ## What to do
-On a CPU: take the line out of the loop, do it every hundredth step, or give it to another thread or process. On a GPU:
+On a CPU: take the line out of the loop, do it every hundredth step, or give it to another thread or process. Where the
+line contains the loop (`trainer.train()`), change what the framework does besides: how often it saves, validates, logs.
+On a GPU:
 fewer and larger launches: `torch.compile(model)`, CUDA graphs (`mode="reduce-overhead"`), a larger batch.
 
 ## How the gain is predicted
@@ -26,7 +28,7 @@ it. Nothing else runs during either, so the step shrinks by as much, down to wha
 ## When it is wrong
 A trace with stacks, shapes or memory slows the host down by a fifth and more: from such a trace alone no host-bound
 verdict is given. Samples of a line that releases no lock while it computes arrive late and fall to the line after it.
-A line that waits for another process looks busy.
+A line that waits for another process looks busy. What a framework is at is told by the names of its functions.
 """
 
 from collections.abc import Iterator
@@ -35,6 +37,7 @@ import polars as pl
 
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._host_lines import HostLines, host_lines
+from stepscope.analyses._purposes import framework
 from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._spread_lines import SpreadLines, spread_lines
 from stepscope.analyses._work import has_gpu
@@ -114,7 +117,7 @@ def _of_spread(row: SpreadLines, ranks: tuple[int, ...]) -> Finding:
 def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
     high = min(FOLLOWS * group.high, step)
     return Finding(
-        title="A line of the script holds the step up",
+        title=_title(group),
         cause="model" if "forward" in group.phases else "scheduling",  # the five kinds of cause know no "script"
         evidence=(
             Evidence(label="mean time per step", value=group.time, unit="ns", source="lines"),
@@ -134,8 +137,22 @@ def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
     )
 
 
+def _title(group: HostLines) -> str:
+    if group.purpose is not None:
+        return f"{framework((group.inside,)) or 'The framework'} {_AT[group.purpose]} inside the training loop"
+    return "A line of the script holds the step up"
+
+
 def _advice(group: HostLines) -> Iterator[Advice]:
+    if group.purpose is not None:
+        yield from _of_framework(group)
+        return
     text = " ".join(place.text for place in group.places)
+    if group.holds_loop:
+        within = f"inside {group.inside}" if group.inside else "in what it calls or goes over"
+        yield Advice(text=f"This line contains the loop; the time goes by {within}: make that cheaper or rarer")
+        yield Advice(text="See the calls below it", code="stepscope show lines RUN --columns all")
+        return
     if "forward" in group.phases:
         yield Advice(
             text="Take this work out of the step; Python over single values can become operators on whole tensors"
@@ -152,6 +169,37 @@ def _advice(group: HostLines) -> Iterator[Advice]:
     yield Advice(text="Take the line out of the training loop, or run it in every hundredth step only", code=_RARELY)
 
 
+def _of_framework(group: HostLines) -> Iterator[Advice]:
+    """What a framework does by its settings is made rarer by its settings."""
+    purpose = group.purpose or ""
+    settings = next((codes for names, codes in _SETTINGS if framework((group.inside,)) in names), {})
+    yield Advice(text=f"{_RARER[purpose]}; the time goes by inside {group.inside}", code=settings.get(purpose, ""))
+
+
+_AT = {"checkpoint": "saves checkpoints", "evaluation": "validates", "logging": "logs"}
+_RARER = {
+    "checkpoint": "Save less often, or write the checkpoint in another thread or process",
+    "evaluation": "Validate less often, or on a part of the data",
+    "logging": "Log less often",
+}
+_SETTINGS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
+    (
+        ("transformers", "trl", "sentence_transformers"),
+        {
+            "checkpoint": 'TrainingArguments(..., save_strategy="steps", save_steps=1000)',
+            "evaluation": 'TrainingArguments(..., eval_strategy="steps", eval_steps=1000)',
+            "logging": "TrainingArguments(..., logging_steps=100)",
+        },
+    ),
+    (
+        ("lightning", "pytorch_lightning"),
+        {
+            "checkpoint": "ModelCheckpoint(..., every_n_train_steps=1000)",
+            "evaluation": "Trainer(..., check_val_every_n_epoch=5, limit_val_batches=0.2)",
+            "logging": "Trainer(..., log_every_n_steps=100)",
+        },
+    ),
+)
 _RARELY = "if step % 100 == 0:\n    ...  # this line"
 _SAVE = """\
 saver = concurrent.futures.ThreadPoolExecutor(1)  # once

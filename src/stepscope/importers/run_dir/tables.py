@@ -89,7 +89,7 @@ def _samples(folder: AnyPath, rows: npt.NDArray[np.void], to_epoch: int, note: N
     }
 
 
-_FRAME = ("file", "line", "function", "text", "expression", "call", "leaf", "frames", "texts")
+_FRAME = ("file", "line", "function", "text", "expression", "call", "leaf", "between", "frames", "texts")
 
 
 def _frames(folder: AnyPath, note: Note) -> dict[int, Row]:
@@ -111,6 +111,7 @@ def _frames(folder: AnyPath, note: Note) -> dict[int, Row]:
             "expression": word(row.get("segment")),
             "call": _place(row.get("call")),
             "leaf": _place(row.get("leaf")),
+            "between": _names(row.get("between")),
             "frames": [_place(frame) for frame in user],
             "texts": _texts(row.get("texts"), len(user)),
         }
@@ -120,6 +121,11 @@ def _frames(folder: AnyPath, note: Note) -> dict[int, Row]:
 def _texts(texts: object, count: int) -> list[str | None] | None:
     """The source lines of `count` frames; None if they were not written, as by earlier versions."""
     return [word(text) for text in texts] if isinstance(texts, list) and len(texts) == count else None
+
+
+def _names(given: object) -> list[str] | None:
+    """Names of library frames; None if they were not written, as by earlier versions."""
+    return [name for name in map(word, given) if name] if isinstance(given, list) else None
 
 
 def _is_frame(frame: object) -> bool:
