@@ -10,8 +10,9 @@ from stepscope.analyses.stalls import stalls
 from stepscope.analyses.steady_steps import steady_steps
 from stepscope.analyses.steps import steps
 from stepscope.core.run import Run
+from stepscope.importers.run_dir import old_steps, tables
+from stepscope.importers.run_dir import records as records_of_run
 from stepscope.importers.run_dir import steps as recorded
-from stepscope.importers.run_dir import tables
 from stepscope.importers.run_dir.records import STEP
 from stepscope.store import open_run
 
@@ -102,6 +103,64 @@ def test_the_reader_is_told(both: tuple[Run, Run]) -> None:
     reason = "steps of a long run: each row stands for 16 steps, merged with those most like it"
     assert told(both[1])[reason] == 1
     assert not both[0].rows("skipped")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that are full after a few thousand steps."""
+    for module, name, value in (
+        (records_of_run, "PIECE", 4096), (old_steps, "PIECE", 16_384), (old_steps, "YOUNG", 40_000),
+        (old_steps, "MOST_ORDINARY", 4096), (recorded, "ROWS", 2048),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+
+
+def test_old_steps_give_their_room_back_and_say_the_same(both: tuple[Run, Run], tmp_path: Path, small: None) -> None:
+    (path,) = long_run(tmp_path).glob("rank-*")
+    room = (path / "steps.bin").stat().st_blocks
+    assert old_steps.fold(path) == 147_456
+    assert old_steps.fold(path) == 0
+    assert (path / "steps.bin").stat().st_blocks < room / 3
+    assert (path / "steps.old.bin").stat().st_size < room * 512 / 8
+    folded = open_run([str(tmp_path)])
+    whole, merged = steps(both[0]), steps(folded)
+    assert merged["weight"].sum() == pytest.approx(COUNT, abs=200)
+    assert (merged["duration"] * merged["weight"]).sum() == pytest.approx(whole["duration"].sum(), rel=2e-3)
+    for part in (0.1, 0.5, 0.9):
+        times = (steady_steps(run)["duration"].quantile(part) for run in (both[0], folded))
+        assert next(times) == pytest.approx(next(times), rel=0.02)
+    stall = stalls(folded).row(0, named=True)
+    assert (stall["cause"], stall["line"], stall["regular"]) == ("line", 30, True)
+    assert stall["distance"] == pytest.approx(PERIOD, rel=0.1)
+    assert merged["start"].is_sorted()
+
+
+def test_a_growing_run_is_folded_again_and_again(tmp_path: Path, small: None) -> None:
+    (path,) = long_run(tmp_path).glob("rank-*")
+    data = (path / "steps.bin").read_bytes()
+    folded = []
+    for count in (60_000, 90_000, 150_000, COUNT):
+        with (path / "steps.bin").open("r+b") as file:
+            file.truncate(64 + min(count, 60_000) * 88 if count == 60_000 else file.seek(0, 2))
+            file.seek(0, 2)
+            file.write(data[file.tell() : 64 + count * 88])
+        folded.append(old_steps.fold(path))
+    assert sum(folded) == 147_456
+    assert steps(open_run([str(tmp_path)]))["weight"].sum() == pytest.approx(COUNT, abs=200)
+
+
+def test_where_no_holes_can_be_made_nothing_is_lost(
+    tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = long_run(tmp_path).glob("rank-*")
+
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(old_steps, "_make_hole", refuse)
+    with pytest.raises(OSError, match="not supported"):
+        old_steps.fold(path)
+    assert steps(open_run([str(tmp_path)]))["weight"].sum() == pytest.approx(COUNT, abs=200)
 
 
 def test_steps_beside_a_trace_stay_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

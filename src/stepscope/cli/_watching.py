@@ -27,15 +27,18 @@ class Watching:
         self._next = max(self._next + _EVERY_S, time.monotonic())
         if os.path.exists(os.path.join(self._folder, "run.json")):
             self._log.tick()
+            self._steps.tick()
         if self._show:
             self._reporter.tick()
         return True
 
     def _begin(self, pid: int) -> None:
         from stepscope.cli._progress import Reporter
+        from stepscope.cli._step_files import StepFiles
         from stepscope.cli._system_log import SystemLog
         from stepscope.observe.system import SystemSampler
 
         self._log = SystemLog(os.path.join(self._folder, "system.jsonl"), SystemSampler(pid))
+        self._steps = StepFiles(self._folder)
         self._reporter = Reporter(self._folder, clear=sys.stderr.isatty())
         self._next = time.monotonic()

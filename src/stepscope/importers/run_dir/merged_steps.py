@@ -9,11 +9,12 @@ and the first ones, stay alone: averages leave them out.
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PARTS", "Merged", "StepMerger", "nearest_steps"]
+__all__ = ["ALONE_KIND", "PARTS", "Merged", "StepMerger", "kinds_of", "merge_alike", "nearest_steps"]
 
 Rows = npt.NDArray[np.void]
 Times = npt.NDArray[np.int64]
@@ -28,6 +29,7 @@ _MEANS = (*PARTS[1:], "evaluation_wait", "gc", "micro_batches")
 _KNOWN_MEANS = ("data_wait", "samples", "device")  # negative: not known
 _KINDS = len(PARTS) + 1
 _KNOWN_FLAGS = 0xFFFF
+ALONE_KIND = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +54,46 @@ class StepMerger:
     _alone: list[Rows] = field(default_factory=list)
     _unusual: list[tuple[Rows, Times]] = field(default_factory=list)
     _members: list[tuple[Times, Times]] = field(default_factory=list)
-    _pending: Rows | None = None
+    _pending: list[Rows] = field(default_factory=list)
     _seen: int = 0
+
+    def take_old(self, rows: Rows) -> None:
+        """Steps that come before all others, and were merged before: they have `weight` and `kind`."""
+        if not len(rows):
+            return
+        self._seen = ALONE
+        ordinary = rows["kind"] == 0
+        before = int(rows["weight"].max())
+        size = max(1, self.weight // before)
+        merged, _ = merge_alike(rows[ordinary], size)  # of so many rows less than `size` are left
+        self._merged.append(merged)
+        self._keep(rows[rows["kind"] == ALONE_KIND])
+        unusual = rows[rows["kind"] > 0]
+        self._unusual.append((unusual, unusual["kind"].astype(np.int64)))
 
     def take(self, rows: Rows) -> None:
         """The next steps, in order; each has its parts, `other` included, and `device`."""
         if not len(rows):
             return
-        alone = (rows["flags"] & _APART) != 0
-        alone[: max(0, ALONE - self._seen)] = True
+        kinds = kinds_of(rows, first=self._seen)
         self._seen += len(rows)
+        ordinary, alone = kinds == 0, kinds == ALONE_KIND
         if alone.any():
-            self._alone.append(rows[alone])
-            self._note_members(rows["step"][alone], rows["step"][alone])
-            rows = rows[~alone]
-        kinds = _kinds(rows)
-        ordinary = kinds == 0
-        self._unusual.append((rows[~ordinary], kinds[~ordinary]))
+            self._keep(rows[alone])
+        self._unusual.append((rows[~ordinary & ~alone], kinds[~ordinary & ~alone]))
         if sum(len(kind) for _, kind in self._unusual) > MOST_UNUSUAL:
             self._unusual = [self._merge_unusual()]
-        rows = rows[ordinary] if self._pending is None else np.concatenate([self._pending, rows[ordinary]])
-        self._pending = self._merge(rows, BLOCKS).copy()
+        pending = np.concatenate([*self._pending, rows[ordinary]])
+        whole = len(pending) // (self.weight * BLOCKS) * self.weight * BLOCKS
+        self._merge(pending[:whole])
+        self._pending = [pending[whole:].copy()]
 
     def finish(self) -> Merged:
         """All that was taken, merged; there was something."""
-        assert self._pending is not None
-        rest = np.concatenate([self._merge(self._pending, 1), self._merge_unusual()[0]])
+        left = [self._merge(rows) for rows in self._pending]
+        rest = np.concatenate([*left, self._merge_unusual()[0]])
         rest = rest[np.argsort(-_durations(rest), kind="stable")]
-        last = self._merge(rest, 1)
+        last = self._merge(rest)
         if len(last):
             self._merged.append(_means(last.reshape(1, -1), last[:1]))
         rows = np.concatenate([*self._alone, *self._merged])
@@ -90,16 +104,15 @@ class StepMerger:
         by_step = np.argsort(members, kind="stable")
         return Merged(rows[order], weights[order], members[by_step], shown[by_step])
 
-    def _merge(self, rows: Rows, blocks: int) -> Rows:
-        """Merge steps of one kind, so many rows at a time that each lasts as long as some; returns those left over."""
-        block = self.weight * blocks
-        whole = len(rows) // block * block
-        if whole:
-            by_length = np.argsort(_durations(rows[:whole]).reshape(-1, block), axis=1, kind="stable")
-            by_length += np.arange(0, whole, block)[:, None]
-            groups = by_length.reshape(-1, blocks, self.weight)[:, _shuffled(blocks)].reshape(-1, self.weight)
-            self._merged.append(_means(rows[groups], rows[: whole : self.weight]))
-        return rows[whole:]
+    def _merge(self, rows: Rows) -> Rows:
+        """Merge steps of one kind; returns those left over."""
+        merged, left = merge_alike(rows, self.weight)
+        self._merged.append(merged)
+        return left
+
+    def _keep(self, rows: Rows) -> None:
+        self._alone.append(rows)
+        self._note_members(rows["step"], rows["step"])
 
     def _merge_unusual(self) -> tuple[Rows, Times]:
         """Merge the unusual steps of each kind; returns those left over, with their kinds."""
@@ -110,8 +123,7 @@ class StepMerger:
             whole = len(of_kind) // self.weight * self.weight
             steps = rows["step"][of_kind[:whole]]
             self._note_members(steps, np.repeat(steps[:: self.weight], self.weight))
-            rest = self._merge(rows[of_kind], BLOCKS)
-            self._merge(rest, 1)
+            self._merge(rows[of_kind])
             left[of_kind[whole:]] = True
         return rows[left], kinds[left]
 
@@ -133,13 +145,33 @@ def nearest_steps(merged: Merged, steps: Times) -> Times:
     return found
 
 
+def merge_alike(rows: Rows, size: int) -> tuple[Rows, Rows]:
+    """Rows for `size` steps of a kind each, made of those nearest in length that ran about the same time.
+
+    And the steps that are left over, fewer than `size`.
+    """
+    block, whole = size * BLOCKS, len(rows) // size * size
+    edges = [*range(0, whole, block), whole]
+    merged = [_merge_block(rows[begin:end], size) for begin, end in pairwise(edges)]
+    return np.concatenate([rows[:0], *merged]), rows[whole:]
+
+
+def _merge_block(rows: Rows, size: int) -> Rows:
+    """The shortest steps make one row, and so on; sorted by length the rows would look like a drift."""
+    by_length = np.argsort(_durations(rows), kind="stable").reshape(-1, size)
+    shuffled = np.random.default_rng(0).permutation(len(by_length))
+    return _means(rows[by_length[shuffled]], rows[::size])
+
+
 def _durations(rows: Rows) -> Times:
     durations: Times = rows["end"] - rows["start"]
     return durations
 
 
-def _kinds(rows: Rows) -> Times:
-    """0 for an ordinary step; else a number of its flags and of the part that makes it long."""
+def kinds_of(rows: Rows, *, first: int) -> Times:
+    """0 for an ordinary step, ALONE_KIND for one that stays alone; else a number of its flags and of the part that
+    makes it long. `first`: how many steps came before.
+    """
     flags = rows["flags"].astype(np.int64)
     if not len(rows):
         return flags
@@ -150,6 +182,8 @@ def _kinds(rows: Rows) -> Times:
     if len(long):
         excess = np.stack([rows[part][long] - np.median(rows[part]) for part in PARTS])
         kinds[long] = (flags[long] + 1) * _KINDS + 1 + excess.argmax(axis=0)
+    kinds[(rows["flags"] & _APART) != 0] = ALONE_KIND
+    kinds[: max(0, ALONE - first)] = ALONE_KIND
     return kinds
 
 
@@ -170,8 +204,3 @@ def _means(groups: Rows, shown: Rows) -> Rows:
     for name in PARTS[1:]:
         rows["end"] += rows[name]
     return rows
-
-
-def _shuffled(blocks: int) -> npt.NDArray[np.intp]:
-    """An order of the rows of a block: sorted by length, they would look like a drift."""
-    return np.random.default_rng(0).permutation(blocks)

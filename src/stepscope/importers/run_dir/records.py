@@ -58,7 +58,7 @@ STEP = Kind(
 )  # fmt: skip
 """steps.bin: times on the monotonic clock, ns; -1 for what was not observed."""
 
-DEVICE_STEP = Kind(b"STEPSCOPE-DEVIC1", np.dtype([("step", "<i8"), ("duration", "<i8")]))
+DEVICE_STEP = Kind(b"STEPSCOPE-DEVIC1", np.dtype([("step", "<i8"), ("duration", "<i8")]), "duration")
 """device_steps.bin: ns between the CUDA events at the end of the step before and of this step."""
 
 LINE = Kind(
@@ -104,13 +104,15 @@ class RecordFile:
     _record_size: int
     _complete: int
     _note: Note
+    first: int = 0
+    """Records before it are passed over."""
 
     def pieces(self) -> Iterator[npt.NDArray[np.void]]:
         """Whole records, PIECE at most at a time. What cannot be read any more is noted."""
-        left = self._complete if self._complete > 0 else None
+        left = self._complete - self.first if self._complete > 0 else None
         try:
             with self.path.open("rb") as file:
-                file.read(self._header_size)
+                file.seek(self._header_size + self.first * self._record_size)
                 while left != 0 and len(data := file.read(PIECE * self._record_size)) >= self._record_size:
                     rows = self._rows(data)[:left]
                     left = None if left is None else left - len(rows)
@@ -126,7 +128,16 @@ class RecordFile:
     def count(self) -> int:
         """The number of records, blanks behind them included. Raises OSError."""
         held = max(0, self.path.stat().st_size - self._header_size) // self._record_size
-        return min(held, self._complete) if self._complete > 0 else held
+        held = min(held, self._complete) if self._complete > 0 else held
+        return max(0, held - self.first)
+
+    def place(self, record: int) -> int:
+        """Where a record begins in the file."""
+        return self._header_size + record * self._record_size
+
+    def all(self) -> npt.NDArray[np.void]:
+        """All records at once."""
+        return np.concatenate([np.empty(0, self.kind.record), *self.pieces()])
 
     def check(self) -> None:
         """Note whether records are missing, without reading them."""
@@ -135,7 +146,7 @@ class RecordFile:
         except OSError as error:
             self._note(f"{self.path.name} cannot be read ({error.strerror}): not read", 1)
             return
-        if left < self._complete:
+        if left < self._complete - self.first:
             self._note(f"{self.path.name} is cut short: {left} of its {self._complete} records are left", 1)
 
     def _rows(self, data: bytes) -> npt.NDArray[np.void]:
@@ -189,4 +200,4 @@ def read_records(path: AnyPath, kind: Kind, note: Note) -> Records | None:
     file = open_records(path, kind, note)
     if file is None:
         return None
-    return Records(np.concatenate([np.empty(0, kind.record), *file.pieces()]), file.to_epoch)
+    return Records(file.all(), file.to_epoch)

@@ -1,6 +1,7 @@
 """Records of the steps of one process to the table steps; those of a long run are merged with others like them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -11,7 +12,9 @@ from stepscope.core.places import AnyPath, is_file
 from stepscope.core.trace import Sink
 from stepscope.importers.run_dir.json_files import Note, Row, number, word
 from stepscope.importers.run_dir.merged_steps import PARTS, Merged, StepMerger
-from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, RecordFile, open_records, read_records
+from stepscope.importers.run_dir.old_steps import OldSteps, read_old
+from stepscope.importers.run_dir.records import STEP, RecordFile, open_records
+from stepscope.importers.run_dir.whole_steps import WHOLE, device_steps, sound_steps
 
 __all__ = ["MOST", "add_steps", "has_steps", "observed", "series", "step_damage"]
 
@@ -43,14 +46,17 @@ def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note
     file = open_records(folder / "steps.bin", STEP, note)
     if file is None:
         return None
-    pieces = (_in_traces(piece, windows) for piece in _sound(file, _device_steps(folder, note), note))
+    old = read_old(folder, note)
+    file = replace(file, first=old.replaced)
+    pieces = (_in_traces(piece, windows) for piece in sound_steps(file, device_steps(folder, note), note))
     first = list(_up_to(MOST, pieces))
-    rows = np.concatenate([np.empty(0, _WHOLE), *first])
-    if len(rows) <= MOST:
+    rows = np.concatenate([np.empty(0, WHOLE), *first])
+    if len(rows) <= MOST and not len(old.rows):
         _add(rows, None, rank, pid, file.to_epoch, sink)
         return None
     del rows
-    merger = StepMerger(_weight(file))
+    merger = StepMerger(_weight(file, old))
+    merger.take_old(_in_traces(old.rows, windows))
     for piece in chain(first, pieces):
         merger.take(piece)
     first.clear()
@@ -63,7 +69,7 @@ def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note
 def has_steps(folder: AnyPath) -> bool:
     """Whether a step of a process was recorded whole."""
     file = open_records(folder / "steps.bin", STEP, _unsaid)
-    return file is not None and any(len(piece) for piece in _sound(file, None, _unsaid))
+    return file is not None and any(len(piece) for piece in sound_steps(file, None, _unsaid))
 
 
 def step_damage(folder: AnyPath) -> str:
@@ -77,34 +83,8 @@ def step_damage(folder: AnyPath) -> str:
     return "; ".join(reasons)
 
 
-_WHOLE = np.dtype(
-    [*((name, STEP.record[name]) for name in STEP.record.names or ()), ("other", "<i8"), ("device", "<i8")]
-)
-
-
 def _unsaid(reason: str, count: int) -> None:
     return None
-
-
-def _sound(file: RecordFile, device: _Rows | None, note: Note) -> Iterator[_Rows]:
-    """Steps whose parts add up, with the rest of them and their time on the device, -1 if that is not known."""
-    unsound = 0
-    for rows in file.pieces():
-        other = rows["end"] - rows["start"] - np.maximum(rows["data_wait"], 0)
-        sound = (rows["start"] > 0) & (rows["end"] >= rows["start"])
-        for part in PARTS[1:-1]:
-            other -= rows[part]
-            sound &= rows[part] >= 0
-        sound &= other >= 0
-        if not sound.all():
-            unsound += int(len(rows) - sound.sum())
-            rows, other = rows[sound], other[sound]
-        whole = np.empty(len(rows), _WHOLE)
-        for name in STEP.record.names or ():
-            whole[name] = rows[name]
-        whole["other"], whole["device"] = other, _on_device(rows["step"], device)
-        yield whole
-    note("step whose parts do not add up: left out", unsound)
 
 
 def _up_to(most: int, pieces: Iterator[_Rows]) -> Iterator[_Rows]:
@@ -114,10 +94,10 @@ def _up_to(most: int, pieces: Iterator[_Rows]) -> Iterator[_Rows]:
         yield piece
 
 
-def _weight(file: RecordFile) -> int:
+def _weight(file: RecordFile, old: OldSteps) -> int:
     """How many steps a row stands for, a power of two."""
-    weight = 1
-    while file.count() > 2 * ROWS * weight:
+    weight = int(old.rows["weight"].max(initial=1))
+    while old.replaced + file.count() > 2 * ROWS * weight:
         weight *= 2
     return weight
 
@@ -158,22 +138,6 @@ def _of_each(
     values: list[object], which: npt.NDArray[np.intp], kind: pl.DataType | type[pl.DataType] = pl.String
 ) -> pl.Series:
     return pl.Series(values, dtype=kind).gather(which)
-
-
-def _device_steps(folder: AnyPath, note: Note) -> _Rows | None:
-    """Times of steps on the device, by the number of the step; of two the later holds."""
-    records = read_records(folder / "device_steps.bin", DEVICE_STEP, note)
-    if records is None or not len(records.rows):
-        return None
-    rows = records.rows[::-1]
-    return rows[np.unique(rows["step"], return_index=True)[1]]
-
-
-def _on_device(steps: npt.NDArray[np.int64], device: _Rows | None) -> npt.NDArray[np.int64]:
-    if device is None:
-        return np.full(len(steps), -1, np.int64)
-    place = np.minimum(np.searchsorted(device["step"], steps), len(device) - 1)
-    return np.where(device["step"][place] == steps, device["duration"][place], -1)
 
 
 def series(values: npt.NDArray[np.int64]) -> pl.Series:

@@ -1,0 +1,61 @@
+"""Steps of a process with all that their record implies: the rest of each, and its time on the device."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from stepscope.core.places import AnyPath
+from stepscope.importers.run_dir.json_files import Note
+from stepscope.importers.run_dir.merged_steps import PARTS
+from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, RecordFile, read_records
+
+__all__ = ["WHOLE", "device_steps", "sound_steps"]
+
+_Rows = npt.NDArray[np.void]
+
+WHOLE = np.dtype([
+    ("weight", "<i8"), ("kind", "<i8"), ("other", "<i8"), ("device", "<i8"),
+    *((name, STEP.record[name]) for name in STEP.record.names or ()),
+])  # fmt: skip
+"""A step, or the mean of `weight` steps of one `kind`."""
+
+
+def sound_steps(file: RecordFile, device: _Rows | None, note: Note) -> Iterator[_Rows]:
+    """Steps whose parts add up, with the rest of them and their time on the device, -1 if that is not known."""
+    unsound = 0
+    for rows in file.pieces():
+        other = rows["end"] - rows["start"] - np.maximum(rows["data_wait"], 0)
+        sound = (rows["start"] > 0) & (rows["end"] >= rows["start"])
+        for part in PARTS[1:-1]:
+            other -= rows[part]
+            sound &= rows[part] >= 0
+        sound &= other >= 0
+        if not sound.all():
+            unsound += int(len(rows) - sound.sum())
+            rows, other = rows[sound], other[sound]
+        whole = np.zeros(len(rows), WHOLE)
+        for name in STEP.record.names or ():
+            whole[name] = rows[name]
+        whole["weight"] = 1
+        whole["other"], whole["device"] = other, _on_device(rows["step"], device)
+        yield whole
+    note("step whose parts do not add up: left out", unsound)
+
+
+def device_steps(folder: AnyPath, note: Note) -> _Rows | None:
+    """Times of steps on the device, by the number of the step; of two the later holds."""
+    records = read_records(folder / "device_steps.bin", DEVICE_STEP, note)
+    if records is None or not len(records.rows):
+        return None
+    if (np.diff(records.rows["step"]) > 0).all():
+        return records.rows
+    rows = records.rows[::-1]
+    return rows[np.unique(rows["step"], return_index=True)[1]]
+
+
+def _on_device(steps: npt.NDArray[np.int64], device: _Rows | None) -> npt.NDArray[np.int64]:
+    if device is None:
+        return np.full(len(steps), -1, np.int64)
+    place = np.minimum(np.searchsorted(device["step"], steps), len(device) - 1)
+    return np.where(device["step"][place] == steps, device["duration"][place], -1)
