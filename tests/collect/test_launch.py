@@ -251,3 +251,36 @@ def test_a_script_is_run_by_the_python_on_the_path() -> None:
     assert Path(found[0]).name in ("python", "python3")
     assert found[1:] == ["train.py", "--epochs", "3"]
     assert resolve(["torchrun", "train.py"]) == ["torchrun", "train.py"]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o755])
+@pytest.mark.parametrize(
+    ("first_line", "interpreter"), [("#!/bin/sh -e\n", ["/bin/sh", "-e"]), ("#!/no/such\n", None), ("", None)]
+)
+def test_how_a_script_is_run_does_not_depend_on_its_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, first_line: str, interpreter: list[str] | None
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(first_line)
+    script.chmod(mode)
+    monkeypatch.chdir(tmp_path)
+    python = resolve(["x.py"])[:1]
+    assert resolve(["./train.py", "a"], exact=True) == [*(interpreter or python), "./train.py", "a"]
+    assert resolve(["train.py", "a"], exact=True) == [*python, "train.py", "a"]
+    assert resolve(["./train.py"]) == [*python, "./train.py"]
+
+
+def test_a_folder_of_another_user_where_all_may_write_is_not_used(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to make a folder of another user's")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    planted, own = shared / "stepscope-runs", tmp_path / "own"
+    own.mkdir()
+    planted.symlink_to(own)
+    os.lchown(planted, 65534, 65534)
+    end = run(planted / "job", python("print()"))
+    assert (end.code, end.recorded) == (0, False)
+    assert "another user" in end.not_recorded[0]["why"]
+    assert run(own / "job", python("print()")).recorded

@@ -16,6 +16,7 @@ import click
 from stepscope.cli._trials import facts_of, failure
 from stepscope.cli._watching import Watching
 from stepscope.collect.headroom import FACT
+from stepscope.collect.secrets import HIDDEN
 from stepscope.collect.trial import OUTPUT, run_until
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
@@ -75,6 +76,9 @@ def _job_of(path: str) -> _Job:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = "is no run directory that tells what was run, which --calibrate runs again"
         raise BadInput(path, why, next_step=_RECORD) from error
+    if any(HIDDEN in word for word in job.command):
+        why = "its command has a secret, which is not kept, so that it cannot be run again"
+        raise BadInput(path, why, next_step="predict without --calibrate, or give the secret in the environment")
     if not os.path.isdir(job.cwd):
         raise BadInput(path, f"its command ran in {job.cwd}, which is not here", next_step=_RECORD)
     if shutil.which(job.command[0] if job.command else "", os.F_OK) is None:

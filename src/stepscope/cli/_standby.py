@@ -55,7 +55,11 @@ class Standby:
         )  # fmt: skip
 
     def _finish(self, process: subprocess.Popen[bytes]) -> tuple[int, str]:
-        _, said = process.communicate(_GO)
+        try:
+            _, said = process.communicate(_GO)
+        except KeyboardInterrupt:
+            process.kill()  # nobody waits for what it says
+            raise
         return process.returncode, said.decode(errors="replace").strip()
 
 

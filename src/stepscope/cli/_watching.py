@@ -6,9 +6,16 @@ import os
 import sys
 import time
 
+from stepscope.collect.launch import INJECT
+from stepscope.collect.notes import NOTES
+from stepscope.collect.probe import RUN_DIR
+from stepscope.collect.recorder import append_line
+from stepscope.collect.secrets import redacted
+
 __all__ = ["Watching"]
 
 _EVERY_S = 1.0
+_COMMAND_LENGTH = 100
 
 
 class Watching:
@@ -17,6 +24,7 @@ class Watching:
     def __init__(self, folder: str, *, show: bool) -> None:
         self._folder, self._show = folder, show
         self._next = 0.0
+        self._told: set[str] = set()
 
     def tick(self, pid: int) -> bool:
         """Call it often; true once a second. The load is that of process `pid` and of those that it has started."""
@@ -28,17 +36,33 @@ class Watching:
         if os.path.exists(os.path.join(self._folder, "run.json")):
             self._log.tick()
             self._steps.tick()
+            self._tell_unprobed()
         if self._show:
             self._reporter.tick()
         return True
+
+    def _tell_unprobed(self) -> None:
+        """Write down which Pythons with torch run without the probe, and what to change."""
+        for found in self._unprobed.look(self._sampler.processes):
+            if found.why in self._told:
+                continue  # ranks of one script
+            self._told.add(found.why)
+            program, *words = redacted(found.command)
+            what = f"steps of {' '.join([os.path.basename(program), *words])[:_COMMAND_LENGTH]}"
+            why = f"torch runs in it without stepscope's probe: {found.why}"
+            row = {"what": what, "why": why, "next": found.advice, "epoch_ns": time.time_ns()}
+            append_line(os.path.join(self._folder, NOTES), row)
 
     def _begin(self, pid: int) -> None:
         from stepscope.cli._progress import Reporter
         from stepscope.cli._step_files import StepFiles
         from stepscope.cli._system_log import SystemLog
         from stepscope.observe.system import SystemSampler
+        from stepscope.observe.unprobed import UnprobedWatch
 
-        self._log = SystemLog(os.path.join(self._folder, "system.jsonl"), SystemSampler(pid))
+        self._sampler = SystemSampler(pid)
+        self._log = SystemLog(os.path.join(self._folder, "system.jsonl"), self._sampler)
         self._steps = StepFiles(self._folder)
         self._reporter = Reporter(self._folder, clear=sys.stderr.isatty())
+        self._unprobed = UnprobedWatch(INJECT, RUN_DIR)
         self._next = time.monotonic()

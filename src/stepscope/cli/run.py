@@ -19,7 +19,7 @@ from stepscope.cli._folder import run_folder
 from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
 from stepscope.cli._standby import Standby
 from stepscope.cli._watching import Watching
-from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Exit, launch, leave, resolve
+from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Departure, Exit, launch, leave, resolve
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
 from stepscope.render.format import plain
@@ -117,18 +117,29 @@ def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: boo
         )
     out = words.pop("out")
     options = recording(RunOptions(**words))
-    to_run = list(command) if exact and os.access(command[0], os.X_OK) else resolve(command)
+    to_run = resolve(command, exact=exact)
     if shutil.which(to_run[0], os.F_OK) is None:
         sys.exit(_refuse(to_run[0]))
     folder = run_folder(out, to_run)
     standby = None if no_report or quiet else Standby(folder)
     show = not quiet and (progress == "lines" or (progress == "auto" and sys.stderr.isatty()))
-    end = launch(to_run, folder, options, _ticker(folder, standby, show=show), asdict(effective_cores()))
+    ticker, cores = _ticker(folder, standby, show=show), asdict(effective_cores())
+    with Departure() as departure:
+        end = launch(to_run, folder, options, ticker, cores, departure)
+        departure.job_has_ended = True  # or never began
+        _close_interruptibly(end, folder, standby, departure, quiet=quiet)
+        leave(end)
+
+
+def _close_interruptibly(end: Exit, folder: str, standby: Standby | None, departure: Departure, *, quiet: bool) -> None:
+    """`_close`, which a signal cuts short: the exit code is the job's all the same."""
     try:
+        departure.begin()
         _close(end, folder, standby, quiet=quiet)
+    except KeyboardInterrupt:
+        return
     except BrokenPipeError:  # nobody reads what we say: the exit code is the job's all the same
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    leave(end)
 
 
 def _refuse(program: str) -> int:

@@ -41,6 +41,11 @@ LOOP_BACKWARDS = 3  # without any optimizer of torch's each backward ends a step
 
 MARKED = -1  # the leader that no optimizer is: the job itself marks the ends of its steps
 
+_CALLED_BY_HOOKS = (
+    "admits_backward", "admits_step", "begin_fetch", "enter_backward", "enter_step", "fetched", "helper_begins",
+    "helper_ended", "in_training_thread", "leave_backward", "leave_step", "not_fetched", "started", "timed_early",
+)  # fmt: skip
+
 
 class StepClock(TrainingThread):
     """Accounts the training thread's time. `now` gives ns, `ident` the thread, `grad_enabled` torch's grad mode.
@@ -75,6 +80,14 @@ class StepClock(TrainingThread):
         self.unlike: Callable[[int], Any] | None = None
         self.has_optimizer = False
         self.restart()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By value a clock is a stopped one: a hook that is sent elsewhere, with its class, calls its original there,
+        also in a Python without stepscope."""
+        from types import SimpleNamespace
+
+        methods = dict.fromkeys(_CALLED_BY_HOOKS, bool)  # bool() is False: no
+        return SimpleNamespace, (), {"thread": OFF, "busy": False, **methods}
 
     def restart(self) -> None:
         """Begin with step 0, knowing nothing: at the start, and in a forked child."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .secrets import redacted
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
@@ -131,7 +133,7 @@ def process(group: dict[str, Any] | None) -> dict[str, Any]:
         "host": os.uname().nodename if hasattr(os, "uname") else None,
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "torch": torch_version(),
-        "argv": list(getattr(sys, "argv", [])),
+        "argv": redacted(getattr(sys, "argv", [])),
     }
 
 

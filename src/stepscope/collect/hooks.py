@@ -10,6 +10,7 @@ knows to leave ours alone, but takes a callable of another kind for something el
 
 from __future__ import annotations
 
+from .compilable import compilable
 from .fields import compiled
 from .unseen import unseen
 
@@ -36,7 +37,7 @@ def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any
     def __next__(self: Any) -> Any:
         return quick(self)
 
-    return dressed(__next__, original)
+    return _without_frame(dressed(__next__, original), quick)
 
 
 @unseen
@@ -119,7 +120,7 @@ def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..
     def backward(*args: Any, **kwargs: Any) -> Any:
         return quick(*args, **kwargs)
 
-    return dressed(backward, original)
+    return _without_frame(dressed(backward, original), quick)
 
 
 def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,10 +163,7 @@ def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callab
     else:
         quick = compiled.Hook(clock, original, unusual).step
 
-        def step(*args: Any, **kwargs: Any) -> Any:
-            return quick(*args, **kwargs)
-
-        hook = dressed(step, original)
+        hook = _without_frame(dressed(compilable(quick, original), original), quick)
     hook.__wrapped__ = inner  # type: ignore[attr-defined]  # old versions of torch.compile unwrap one layer here
     return hook
 
@@ -186,6 +184,13 @@ def _python_step(clock: StepClock, original: Callable[..., Any]) -> Callable[...
         return result
 
     return step
+
+
+def _without_frame(hook: Callable[..., Any], quick: Callable[..., Any]) -> Callable[..., Any]:
+    """`hook`, a Python function that hands its arguments to `quick`, which is called instead of it where that can be:
+    tracebacks and warnings then look as they do without us."""
+    compiled.without_frame(hook, quick)
+    return hook
 
 
 def dressed(hook: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:

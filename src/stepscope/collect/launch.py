@@ -12,16 +12,21 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from .notes import collected_notes
+from .run_folder import make_folder, write_json
+from .secrets import redacted
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
 
-__all__ = ["Exit", "begin_run", "finish_run", "job_environment", "launch", "leave", "resolve"]
+__all__ = ["Departure", "Exit", "begin_run", "finish_run", "job_environment", "launch", "leave", "resolve"]
 
 INJECT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inject")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a shell gives
 TICK_NS = 100_000_000
+_LONGEST_FIRST_LINE = 256  # as in Linux
 LOW_SPACE = 1 << 16  # bytes free at the end below which we say that the disk was full
 
 _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT, signal.SIGQUIT)
@@ -44,11 +49,28 @@ class Exit:
     not_recorded: list[dict[str, str]] = field(default_factory=list)
 
 
-def resolve(command: Sequence[str]) -> list[str]:
-    """`train.py ARGS` means the Python found on PATH and `train.py ARGS`; any other command is left as it is."""
-    if command and command[0].endswith(".py"):
-        return [shutil.which("python") or shutil.which("python3") or sys.executable, *command]
-    return list(command)
+def resolve(command: Sequence[str], *, exact: bool = False) -> list[str]:
+    """`train.py ARGS` means the Python found on PATH and `train.py ARGS`; any other command is left as it is.
+
+    `exact`: a file that is given with its folder, `./train.py`, is run by the interpreter that its first line names, if
+    it names one, as a shell does. Whether it is executable makes no difference: a copy of it may have lost that.
+    """
+    program = command[0] if command else ""
+    if not program.endswith(".py") or (not os.path.exists(program) and shutil.which(program, os.F_OK)):
+        return list(command)
+    named = _interpreter(program) if exact and os.sep in program else []
+    return [*(named or [shutil.which("python") or shutil.which("python3") or sys.executable]), *command]
+
+
+def _interpreter(script: str) -> list[str]:
+    """What the first line of a file names behind #!, and its only argument; none where there is no such program."""
+    try:
+        with open(script, "rb") as file:
+            line = file.readline(_LONGEST_FIRST_LINE)
+    except OSError:
+        return []
+    words = os.fsdecode(line[2:]).split(None, 1) if line.startswith(b"#!") else []
+    return [word.strip() for word in words] if words and os.path.exists(words[0]) else []
 
 
 def launch(
@@ -57,11 +79,13 @@ def launch(
     options: Mapping[str, Any],
     on_tick: Callable[[int], None] | None = None,
     cores: Mapping[str, Any] | None = None,
+    departure: Departure | None = None,
 ) -> Exit:
     """Run `command` and record it in `run_dir`, which is made here; the command runs even if it cannot be.
 
     `options` go to the probe (STEPSCOPE_OPTIONS). `on_tick(pid)` is called at once and then ten times a second in
-    this thread. `cores` is written into run.json. Call it from the main thread.
+    this thread. `cores` is written into run.json. `departure` is told when the command has ended. Call it from the main
+    thread.
     """
     run_dir = os.path.abspath(run_dir)
     missing: list[dict[str, str]] = []
@@ -77,6 +101,8 @@ def launch(
         except OSError as error:
             return _not_started(command[0], error, recorded, run_dir, missing)
         code, number = _attend(pid, signals, on_tick, missing)
+        if departure is not None:
+            departure.job_has_ended = True
     wall_ns = time.monotonic_ns() - begin
     if recorded:
         finish_run(run_dir, code, number, wall_ns, missing)
@@ -84,7 +110,12 @@ def launch(
 
 
 def leave(end: Exit) -> NoReturn:
-    """End this process as the command ended: the same exit code, or the same signal (without a core dump of ours)."""
+    """End this process as the command ended: the same exit code, or the same signal (without a core dump of ours).
+
+    From here on no other signal changes that.
+    """
+    for number in _FORWARDED:
+        signal.signal(number, signal.SIG_IGN)
     if end.signal is None:
         sys.exit(end.code)
     sys.stdout.flush()
@@ -95,6 +126,40 @@ def leave(end: Exit) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [end.signal])
     os.kill(os.getpid(), end.signal)
     sys.exit(128 + end.signal)
+
+
+class Departure:
+    """While in use: once the job has ended, a signal to end no more decides how this process ends.
+
+    A person or a scheduler who sends one wants an end of the verdict, not another exit code. `interruptible` turns true
+    where that can be cut short: there, and where it turns true too late, it is a KeyboardInterrupt. A second one, too.
+    """
+
+    def __init__(self) -> None:
+        self.job_has_ended = self.interruptible = self._asked = False
+
+    def __enter__(self) -> Departure:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        return None  # `leave` comes next
+
+    def begin(self) -> None:
+        """What comes now may be cut short. Raises KeyboardInterrupt where that was asked for before."""
+        self.interruptible = True
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def _ask(self, number: int, frame: object) -> None:
+        self._asked = True
+        if not self.job_has_ended:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif self.interruptible:
+            raise KeyboardInterrupt
 
 
 # -- the run directory ---------------------------------------------------------------------------------------------
@@ -116,18 +181,19 @@ def begin_run(
         "format": "stepscope-run",
         "version": 1,
         "stepscope": _version(),
-        "command": list(command),
+        "command": redacted(command),
         "cwd": cwd or os.getcwd(),
         "host": socket.gethostname(),
         "started_epoch_ns": time.time_ns(),
+        "launcher": {"pid": os.getpid(), "start_ticks": _start_ticks()},
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "cores": cores,
         "shared_memory": _shared_memory(),
         "options": dict(options),
     }
     try:
-        os.makedirs(run_dir, exist_ok=True)
-        _write_json(os.path.join(run_dir, "run.json"), row)
+        make_folder(run_dir)
+        write_json(os.path.join(run_dir, "run.json"), row)
     except OSError as error:
         missing.append({"what": "everything", "why": f"cannot write to {run_dir}: {error.strerror or error}"})
         return False
@@ -136,7 +202,7 @@ def begin_run(
 
 def finish_run(run_dir: str, code: int | None, number: int | None, wall_ns: int, missing: list[dict[str, str]]) -> None:
     """Write end.json: how the job ended, and what is missing; what its processes noted is added to `missing`."""
-    missing.extend(_notes(run_dir))
+    missing.extend(collected_notes(run_dir))
     try:
         free = os.statvfs(run_dir)
         if free.f_bavail * free.f_frsize < LOW_SPACE:
@@ -151,30 +217,18 @@ def finish_run(run_dir: str, code: int | None, number: int | None, wall_ns: int,
         "not_recorded": missing,
     }
     try:
-        _write_json(os.path.join(run_dir, "end.json"), row)
+        write_json(os.path.join(run_dir, "end.json"), row)
     except OSError as error:
         missing.append({"what": "end.json", "why": error.strerror or str(error)})
 
 
-def _notes(run_dir: str) -> list[dict[str, str]]:
-    """What the processes of the job have noted: in their own folders, and beside them before they had one."""
-    found: list[dict[str, str]] = []
+def _start_ticks() -> int | None:
+    """When this process started, in ticks since boot: tells it from a later one with its number."""
     try:
-        folders = ["", *sorted(name for name in os.listdir(run_dir) if name.startswith("rank-"))]
-    except OSError:
-        return found
-    for folder in folders:
-        try:
-            with open(os.path.join(run_dir, folder, "notes.jsonl"), encoding="utf-8", errors="replace") as lines:
-                for line in filter(str.strip, lines):
-                    row = json.loads(line)
-                    where = f" of {folder}" if folder else ""
-                    found.append({"what": "{}{}".format(row["what"], where), "why": str(row["why"])})
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            found.append({"what": "notes of {}".format(folder or "the run"), "why": str(error)})
-    return found
+        with open("/proc/self/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _shared_memory() -> dict[str, int] | None:
@@ -184,21 +238,6 @@ def _shared_memory() -> dict[str, int] | None:
     except (OSError, AttributeError):
         return None
     return {"size": space.f_blocks * space.f_frsize, "free": space.f_bavail * space.f_frsize}
-
-
-def _write_json(path: str, row: Mapping[str, Any]) -> None:
-    """All of it or nothing: a reader never sees half a file, a full disk leaves none."""
-    try:
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            json.dump(row, file, default=str)
-            file.write("\n")
-        os.replace(path + ".new", path)
-    except OSError:
-        try:
-            os.unlink(path + ".new")
-        except OSError:
-            pass
-        raise
 
 
 def _version() -> str:

@@ -6,6 +6,9 @@ from typing import Any
 
 VERSION: int
 
+def without_frame(function: Callable[..., Any], call: Callable[..., Any]) -> bool:
+    """Have calls of the Python `function` be calls of `call`, without a frame; false where this Python cannot."""
+
 class State: ...
 class Use: ...
 class Clock: ...

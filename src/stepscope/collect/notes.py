@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from .append import append_bytes, overwrite, write_new
@@ -11,7 +12,7 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["NOTES", "NOTES_SIZE", "Notes", "leave_note", "line"]
+__all__ = ["NOTES", "NOTES_SIZE", "Notes", "collected_notes", "leave_note", "line"]
 
 NOTES = "notes.jsonl"
 """File of a run directory, and of the folder of each process in it."""
@@ -22,6 +23,7 @@ NOTES_SIZE = 4096
 _REASON_LENGTH = 400  # a note is one line for a person, not a log
 _MOST_KINDS = 500  # notes of one process
 _MOST_BESIDE = 1 << 17  # bytes of the notes that processes without a folder leave: 500 of them
+_OF_PROCESS = re.compile(r"\b(process|pid[ -]?)\s*\d+(?:\.\d+)?")
 _TIMES = '"times":{:10d}}}\n'  # of one width, to be written over
 
 
@@ -73,6 +75,42 @@ def leave_note(run_dir: str, what: str, why: object) -> None:
             append_bytes(path, line(_note(what, why)))
     except Exception:
         return
+
+
+def collected_notes(run_dir: str) -> list[dict[str, str]]:
+    """What the processes of a job have noted: in their own folders, and beside them before they had one. Those that
+    differ in the number of a process only are one, which says of how many it is."""
+    try:
+        folders = ["", *sorted(name for name in os.listdir(run_dir) if name.startswith("rank-"))]
+    except OSError:
+        return []
+    alike: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for folder in folders:
+        for row in _read(run_dir, folder):
+            kind = _OF_PROCESS.sub(r"\1 #", row["what"]), _OF_PROCESS.sub(r"\1 #", row["why"])
+            alike.setdefault(kind, []).append(row)
+    for rows in alike.values():
+        if len(rows) > 1:
+            rows[0]["what"] += f" and {len(rows) - 1} other{'s' if len(rows) > 2 else ''}"
+    return [rows[0] for rows in alike.values()]
+
+
+def _read(run_dir: str, folder: str) -> list[dict[str, str]]:
+    import json
+
+    found: list[dict[str, str]] = []
+    try:
+        with open(os.path.join(run_dir, folder, NOTES), encoding="utf-8", errors="replace") as lines:
+            for text in filter(str.strip, lines):
+                row = json.loads(text)
+                where = f" of {folder}" if folder else ""
+                why = "{}; {}".format(row["why"], row["next"]) if row.get("next") else str(row["why"])
+                found.append({"what": "{}{}".format(row["what"], where), "why": why})
+    except FileNotFoundError:
+        return found
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        found.append({"what": "notes of {}".format(folder or "the run"), "why": str(error)})
+    return found
 
 
 def line(row: dict[str, Any]) -> bytes:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["arm"]
+__all__ = ["RUN_DIR", "arm"]
 
 RUN_DIR = "STEPSCOPE_RUN_DIR"
+"""Variable of the environment with the folder of the run."""
 
 
 def arm() -> bool:
@@ -40,6 +41,7 @@ class _Finder:
             "torch.optim.optimizer": "optimizer",
             "torch._dynamo.trace_rules": "compiler",
             "torch._dynamo.skipfiles": "compiler",
+            "torch._dynamo.eval_frame": "compiled_frames",
         }
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
@@ -168,8 +170,16 @@ class _Probe:
         module.Optimizer.profile_hook_step = staticmethod(profile_hook_step)
 
     def compiler(self, module: Any) -> None:
-        """torch.compile is to run our functions, not to look into them."""
-        module.add("stepscope")
+        from .compilable import keep_compiler_out
+
+        keep_compiler_out(module)
+
+    def compiled_frames(self, module: Any) -> None:
+        """The one that torch.compile may look into is not to be compiled by itself."""
+        from .compilable import run_as_it_is
+
+        if hasattr(module, "skip_code"):  # older torch compiles it, to the same effect
+            run_as_it_is(module)
 
 
 def _grad_enabled() -> Callable[[], bool]:
@@ -195,11 +205,12 @@ def _announce(run_dir: str) -> None:
 
     from .facts import torch_version
     from .recorder import append_line
+    from .secrets import redacted
 
     row = {
         "pid": os.getpid(),
         "ppid": os.getppid(),
-        "argv": list(getattr(sys, "argv", [])),
+        "argv": redacted(getattr(sys, "argv", [])),
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "executable": sys.executable,
         "torch": torch_version(),

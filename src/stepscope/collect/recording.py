@@ -8,6 +8,7 @@ from __future__ import annotations
 from _thread import get_ident
 
 from .limits import Limit, call_in_main_thread
+from .tracer import STEP_MARK
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Recording:
         from torch.autograd.profiler import record_function
 
         self.end_annotation()
-        self._annotation = record_function(f"ProfilerStep#{step}")
+        self._annotation = record_function(f"{STEP_MARK}{step}")
         self._annotation.__enter__()
 
     def end_annotation(self) -> None:

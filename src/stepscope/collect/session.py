@@ -8,6 +8,7 @@ import sys
 
 from . import facts, fields
 from .clock import LoaderUse, StepClock
+from .compilable import uncompiled
 from .recorder import Recorder, leave_ending, leave_note
 from .state import FLAG_TRACING, RECORD
 from .training_thread import OFF
@@ -36,7 +37,7 @@ class Session:
         self._begin()
 
     def _begin(self) -> None:
-        self._clock.emit, self._clock.boundary = self._keep, self._open
+        self._clock.emit, self._clock.boundary = self._keep, uncompiled(self._open)
         self._pid = os.getpid()
         self._recorder: Recorder | None = None
         self._records: list[bytes] = []
@@ -114,8 +115,8 @@ class Session:
         self._attempt("time of the garbage collector", self._start_collector)
         if self._window is None and self._device is None:
             return 0
-        clock.boundary = self._boundary
-        return self._boundary(step)
+        clock.boundary = uncompiled(self._boundary)
+        return clock.boundary(step)
 
     def _open_files(self) -> None:
         torch = sys.modules["torch"]
@@ -268,7 +269,7 @@ def _free_directory(run_dir: str, rank: int, pid: int) -> str:
     path, again = name, 0
     while True:
         try:
-            os.mkdir(path)
+            os.mkdir(path, 0o700)
             return path
         except FileExistsError:
             again += 1

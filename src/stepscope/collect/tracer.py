@@ -11,6 +11,7 @@ Everything here was read off real traces (torch 2.13, CPU):
 - A record_function that is open while the profiler stops gets the end of the trace as its end. One that was opened
   under one profiler run and closes under the next writes to freed memory inside torch. So stop and start between
   records, never inside Optimizer.step.
+- Each annotation that is open when it stops is a warning of torch's C++ on stderr: off while it stops.
 - A process that exits, or prepares another profiler, while one is prepared or running makes torch print warnings.
 - A child forked while the profiler runs goes on recording in memory for ever.
 - A child forked after Kineto has started, by os.fork and not by multiprocessing, hangs when it leaves through exit():
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTION_NAMES",
+    "STEP_MARK",
     "Tracer",
     "another_is_active",
     "has_device_work",
@@ -38,6 +40,9 @@ __all__ = [
     "script_made_a_profiler",
     "watch_other_profilers",
 ]
+
+STEP_MARK = "ProfilerStep#"
+"""What the annotation of a step begins with, as with torch.profiler."""
 
 OPTION_NAMES = {
     "shapes": "record_shapes",
@@ -49,6 +54,8 @@ OPTION_NAMES = {
 """What `--with` calls an option of torch.profiler, and what torch calls it."""
 
 _KINETO_SILENT = "99"  # above every level that Kineto has: 6 is the first that prints nothing
+_PROFILES_FOR_TORCH = "TraceContext"  # class of what torch hands to the interpreter with with_stack
+_ERRORS_ONLY = 2  # of c10's levels: information, warning, error
 _process = {"started": False, "forked": False}  # Kineto, in this process; in the one it was forked from
 _TAIL = 64  # bytes at the end of a file in which the closing brace must be
 
@@ -90,9 +97,10 @@ class Tracer:
     def stop(self) -> None:
         """Stop recording, after waiting for the device, and keep the results. Must run in the thread of `start`."""
         torch: Any = sys.modules["torch"]
-        if self._cuda:
+        if self._cuda and not torch.cuda.is_current_stream_capturing():  # a graph that is captured would be lost
             torch.cuda.synchronize()
-        self._results = torch.autograd._disable_profiler()
+        with _silent_warnings(torch):
+            self._results = torch.autograd._disable_profiler()
         mark_stopped = getattr(torch.autograd.profiler, "_run_on_profiler_stop", None)
         if mark_stopped is not None:  # older torch has no such mark
             mark_stopped()
@@ -106,6 +114,16 @@ class Tracer:
     def count_events(self) -> int:
         """Operators, annotations and Python calls recorded, once stopped; about 1 µs each."""
         return len(self._results.events())
+
+    def left_open(self) -> bool:
+        """Whether an annotation was open when the profiler stopped, once stopped: torch must not record again before it
+        is closed. One ends after that of the step, which is closed last; about 0.3 µs an event."""
+        events = self._results.events()
+        if not events or not hasattr(events[0], "activity_type"):
+            return False  # older torch does not tell them apart
+        marks = [event for event in events if event.activity_type() == "user_annotation"]
+        ends = {event.start_ns() + event.duration_ns(): event.name() for event in marks}
+        return bool(ends) and not ends[max(ends)].startswith(STEP_MARK)
 
     def save(self, path: str) -> None:
         """Write the trace to `path`, whole or not at all. Raises OSError when it does not arrive whole."""
@@ -226,7 +244,8 @@ def mend_forked_child(recording: bool) -> None:
     if recording:
         torch: Any = sys.modules["torch"]
         torch._C._autograd._enable_record_function(False)
-        sys.setprofile(None)
+        if type(sys.getprofile()).__name__ == _PROFILES_FOR_TORCH:
+            sys.setprofile(None)  # one of the job's own stays
     _leave_without_destructors()
 
 
@@ -251,6 +270,25 @@ def _silent_kineto() -> Iterator[None]:
         yield
     finally:
         os.environ.pop("KINETO_LOG_LEVEL", None)
+
+
+@contextlib.contextmanager
+def _silent_warnings(torch: Any) -> Iterator[None]:
+    """While torch's C++ says on stderr which annotations of the script were open when the profiler stopped."""
+    try:
+        import ctypes
+
+        library = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")
+        level = ctypes.c_int.in_dll(ctypes.CDLL(library), "FLAGS_caffe2_log_level")
+    except (AttributeError, OSError, ValueError):  # another build of torch
+        yield
+        return
+    before = level.value
+    level.value = max(before, _ERRORS_ONLY)
+    try:
+        yield
+    finally:
+        level.value = before
 
 
 def _raise_unless_whole(path: str) -> None:

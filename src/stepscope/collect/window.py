@@ -46,6 +46,8 @@ TRACING = 2
 DROP_AFTER_STOP_NS = 20_000_000_000
 """A stop that took so long (millions of events) announces an export of minutes and a file of gigabytes: dropped."""
 
+_LEFT_OPEN = "an annotation of the script lasts longer than a step: torch's profiler must not run again while it does"
+
 _kept_by_child: list[Any] = []  # freeing a running profiler makes torch print
 
 
@@ -179,13 +181,18 @@ class Window:
         tracer = look.stop()
         self._estimate.looked(tracer.count_events(), cpu, cut)
         self._start_ns += time.monotonic_ns() - begin
-        alone = self._estimate.steps_in(self._max_events) == 1
-        if cut or not alone or not self._any_step_will_do or self._activities != ["cpu"]:
+        left_open, will_do = tracer.left_open(), self._any_step_will_do and self._activities == ["cpu"] and not cut
+        if will_do and (left_open or self._estimate.steps_in(self._max_events) == 1):
+            self._plan.first = self._plan.last = self._upcoming - 1
+            self._export(tracer, _LEFT_OPEN if left_open else self._why_short(self._plan.last, ""))
+        else:
             tracer.discard()
-            return False
-        self._plan.first = self._plan.last = self._upcoming - 1
-        self._export(tracer, self._why_short(self._plan.last, ""))
-        return True
+            will_do = False
+            if left_open:
+                self._conclude("abandoned", _LEFT_OPEN)
+        if left_open:
+            self._retire()
+        return will_do or left_open
 
     def _too_large(self) -> bool:
         if self._estimate.steps_in(self._max_events) != 0:
@@ -243,6 +250,8 @@ class Window:
         self._recording, self._plan.last = None, last
         tracer = recording.stop()
         self._stop_ns = time.monotonic_ns() - begin
+        if plan(self._schedule, self._index + 1) is not None and tracer.left_open():
+            self._schedule = {**self._schedule, "repeat": self._index + 1}  # no window comes after this one
         if last < self._plan.first:
             self._conclude("abandoned", reason)
         elif self._stop_ns > DROP_AFTER_STOP_NS:

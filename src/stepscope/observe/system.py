@@ -42,6 +42,11 @@ class SystemSampler:
         self._machine = _machine_ticks()
         self._job_seconds = self._tree_seconds()
 
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The processes of the tree that ran when it was last sampled."""
+        return tuple(self._used)
+
     def sample(self) -> dict[str, Any]:
         """A row: epoch_ns, cores, system_cpu_ratio (0–1, all cores), job_cpu_ratio (cores in use), job_rss_bytes, gpus,
         and core_wait_ratio: for each process of the job the part of the time (0–1) that its main thread waited for one.

@@ -157,10 +157,23 @@ static PyObject *hook_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 COLLECTED(hook, Hook, original, 4, )
 
+/* By value a hook is what it calls: a class that is sent to another process, or stored, works there without us. */
+static PyObject *hook_reduce(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *original = ((Hook *)self)->original;
+    PyObject *types = PyImport_ImportModule("types");
+    PyObject *plain = types ? PyObject_GetAttrString(types, "SimpleNamespace") : NULL;
+    Py_XDECREF(types);
+    if (!plain)
+        return NULL;
+    return Py_BuildValue("N(){s:O,s:O,s:O}", plain, "next", original, "backward", original, "step", original);
+}
+
 static PyMethodDef hook_methods[] = {
     {"next", hook_next, METH_O, "original(iterator), the __next__ of a loader's iterator"},
     {"backward", (PyCFunction)(void (*)(void))hook_backward, METH_VARARGS | METH_KEYWORDS, "original, a backward"},
     {"step", (PyCFunction)(void (*)(void))hook_step, METH_VARARGS | METH_KEYWORDS, "original, an optimizer's step"},
+    {"__reduce__", hook_reduce, METH_NOARGS, "for pickle: an object whose methods are the original"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,6 +1,7 @@
 /* The module native_hooks: the fields that the Python classes inherit, and the types of the other files. */
 
 #include "calls.h"
+#include "frameless.h"
 #include "hooks.h"
 #include "mapping.h"
 
@@ -68,7 +69,8 @@ static int fill(PyObject *module)
         return -1;
     name_shape = PyUnicode_InternFromString("shape");
     name_use = PyUnicode_InternFromString("_stepscope_use");
-    if (!name_shape || !name_use || add_type(module, "State", &state_spec, &state_type) < 0 ||
+    name_call = PyUnicode_InternFromString("_stepscope_call");
+    if (!name_shape || !name_use || !name_call || add_type(module, "State", &state_spec, &state_type) < 0 ||
         add_type(module, "Use", &use_spec, &use_type) < 0 || add_type(module, "Clock", &clock_spec, &clock_type) < 0)
         return -1;
     if (add_type(module, "FirstAxis", &first_axis_spec, &first_axis_type) < 0)
@@ -83,6 +85,7 @@ static int fill(PyObject *module)
 static PyMethodDef functions[] = {
     {"map_shared", map_shared, METH_VARARGS, "map_shared(descriptor, size): the file's memory, for good"},
     {"unwatch", unwatch, METH_NOARGS, "In a forked child: the calls of this thread are watched no more."},
+    {"without_frame", without_frame, METH_VARARGS, "without_frame(function, call): calls of function are calls of call"},
     {NULL, NULL, 0, NULL},
 };
 

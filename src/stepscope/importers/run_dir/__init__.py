@@ -73,7 +73,7 @@ def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
     if damaged and not any(has_steps(process.folder) for process in processes):
         sink.row("meta", source=str(path), key="no_steps", value="No step could be read")
     elif not any(has_steps(process.folder) for process in processes):
-        add_no_steps(path, end, note, sink)
+        add_no_steps(path, run, end, note, sink)
     return [Part(path=process.folder, read=partial(add_process, process)) for process in processes]
 
 

@@ -1,6 +1,9 @@
 """What the launcher wrote: the command, its end, the load of the machine, and why there may be no steps."""
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from socket import gethostname
 
 from stepscope.core.errors import BadInput
 from stepscope.core.places import AnyPath
@@ -19,6 +22,10 @@ _GPU = (
 )
 _COMMANDS_SHOWN = 3
 _MOST_BYTES = 16 << 20  # of system.jsonl: rows evenly spaced tell the same, and of more each costs some 20 µs
+_OF_PROCESS = re.compile(r"\b(process|pid[ -]?)\s*\d+(?:\.\d+)?")
+_LIKE_IT = re.compile(r" and \d+ others?$")
+_RUNNING = "running"
+_KILLED = "stepscope was killed before the job ended"
 
 
 def check_format(path: AnyPath, run: Row | None) -> None:
@@ -40,25 +47,51 @@ def add_launcher(path: AnyPath, run: Row | None, end: Row | None, sink: Sink) ->
         sink.skip(str(path), "no run.json: command and options are not known")
     entries = {**(run or {}), **(end or {})}
     entries.pop("not_recorded", None)
-    entries["state"] = "ended" if end else "running, or stepscope was killed"
+    entries["state"] = "ended" if end else _state(run or {})
+    if entries["state"] == _KILLED:
+        sink.skip(str(path), f"{_KILLED}: how the job ended, and the load of the machine since, are not known")
     for key, value in entries.items():
         sink.row("meta", source=str(path), key=key, value=text(value))
+
+
+def _state(run: Row) -> str:
+    """How a run without an end stands: known where it was started on this machine."""
+    launcher = run.get("launcher")
+    if not isinstance(launcher, dict) or run.get("host") != gethostname() or not Path("/proc/self/stat").exists():
+        return "running, or stepscope was killed"
+    try:
+        stat = Path(f"/proc/{number(launcher.get('pid'))}/stat").read_bytes()
+    except OSError:
+        return _KILLED
+    started = int(stat.rpartition(b")")[2].split()[19])
+    return _RUNNING if started == number(launcher.get("start_ticks")) else _KILLED
 
 
 def add_not_recorded(path: AnyPath, processes: Sequence[Process], end: Row | None, note: Note, sink: Sink) -> None:
     """What the processes and the launcher could not record; the launcher repeats the notes of the processes."""
     repeated: set[tuple[str, str]] = set()
     for folder in (path, *(process.folder for process in processes)):
+        alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for row in read_lines(folder / "notes.jsonl", note):
             what, why = text(row.get("what")), text(row.get("why"))
-            repeated.add((what if folder == path else f"{what} of {folder.name}", why))
-            sink.skip(str(folder), f"{what} not recorded: {why}")
+            why += f"; {text(row.get('next'))}" if row.get("next") else ""
+            repeated.add(_kind_of(what if folder == path else f"{what} of {folder.name}", why))
+            alike.setdefault(_kind_of(what, why), []).append((what, why))
+        for (what, why), *others in alike.values():
+            more = f" (and {len(others)} more like it)" if others else ""
+            sink.skip(str(folder), f"{what} not recorded: {why}{more}")
     entries = end.get("not_recorded") if end else None
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, dict):
             what, why = text(entry.get("what")), text(entry.get("why"))
-            if (what, why) not in repeated:
+            if _kind_of(what, why) not in repeated:
                 sink.skip(str(path), f"{what} not recorded: {why}")
+
+
+def _kind_of(what: str, why: str) -> tuple[str, str]:
+    """Notes that differ in the number of a process only are of one kind; so is one that stands for several."""
+    what = _LIKE_IT.sub("", what)
+    return _OF_PROCESS.sub(r"\1 #", what), _OF_PROCESS.sub(r"\1 #", why)
 
 
 def add_system(path: AnyPath, processes: Sequence[Process], note: Note, sink: Sink) -> None:
@@ -78,11 +111,18 @@ def add_system(path: AnyPath, processes: Sequence[Process], note: Note, sink: Si
     sink.add("system", {name: list(column) for name, column in zip(names, columns, strict=True)})
 
 
-def add_no_steps(path: AnyPath, end: Row | None, note: Note, sink: Sink) -> None:
+def add_no_steps(path: AnyPath, run: Row | None, end: Row | None, note: Note, sink: Sink) -> None:
     """Say in one sentence, as meta `no_steps`, why the run has no step, and what to do."""
     importers = read_lines(path / "processes.jsonl", note)
-    if end is None:
-        why = "the job is still running, or stepscope was killed, and no training step has ended yet"
+    unprobed = [row for row in read_lines(path / "notes.jsonl", note) if row.get("next")]
+    if unprobed:
+        why, advice = word(text(unprobed[0].get("why"))), f"{text(unprobed[0].get('next'))} and run it again"
+    elif end is None and _state(run or {}) == _KILLED:
+        why = f"{_KILLED}, and no training step had ended"
+        advice = "run `stepscope run -- COMMAND` again"
+    elif end is None:
+        perhaps = "" if _state(run or {}) == _RUNNING else ", or stepscope was killed,"
+        why = f"the job is still running{perhaps} and no training step has ended yet"
         advice = f"wait for the first step, then run `stepscope report {path}` again"
     elif number(end.get("exit_code")) != 0:
         how = f"signal {end.get('signal')}" if end.get("exit_code") is None else f"exit code {end.get('exit_code')}"

@@ -1,0 +1,59 @@
+"""The one function of ours that torch.compile may look into: it finds there what it would find without us."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+__all__ = ["compilable", "keep_compiler_out", "run_as_it_is", "uncompiled"]
+
+
+def compilable(quick: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls `quick`, and in code that torch.compile compiles `original`."""
+    compiler = getattr(sys.modules.get("torch"), "compiler", None)
+    compiles = getattr(compiler, "is_compiling", bool)  # bool() is False: a torch that does not compile
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        if compiles():
+            return original(*args, **kwargs)
+        return quick(*args, **kwargs)
+
+    return step
+
+
+def run_as_it_is(frames: ModuleType) -> None:
+    """Its frame, where it makes one, is not compiled by itself: only what it calls is. `frames` runs compiled code."""
+    for code in compilable.__code__.co_consts:
+        if isinstance(code, type(compilable.__code__)):
+            frames.skip_code(code)
+
+
+def keep_compiler_out(trace_rules: ModuleType) -> None:
+    """torch.compile is to run our functions, not to look into them, but for the one in this file."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    for name in sorted(os.listdir(folder)):
+        module, ending = os.path.splitext(name)
+        if name != os.path.basename(__file__) and (ending == ".py" or name == "loading") and module != "__init__":
+            trace_rules.add(f"stepscope.collect.{module}")
+
+
+def uncompiled(function: Callable[[int], int]) -> Callable[[int], int]:
+    """`function`, of which torch.compile compiles nothing, though a compiled function may have called it."""
+
+    def call(step: int) -> int:
+        frames = sys.modules.get("torch._C._dynamo.eval_frame")
+        if frames is None:
+            return function(step)
+        before = frames.set_eval_frame(None)
+        try:
+            return function(step)
+        finally:
+            frames.set_eval_frame(before)
+
+    return call

@@ -1,0 +1,63 @@
+"""What a job sees of us: its descriptors, what it sends by value, its tracebacks, warnings and compiled graphs."""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from .conftest import Both
+
+
+def test_classes_are_pickled_by_value_and_work_without_us(both: Callable[..., Both]) -> None:
+    run = both("sent_by_value.py")
+    assert run.bare.seen == run.recorded.seen
+    assert "Error" not in run.bare.out
+    assert run.steps == [2]
+
+
+@pytest.mark.slow
+def test_descriptors_are_the_jobs_alone(both: Callable[..., Both]) -> None:
+    run = both("daemon.py")
+    assert run.bare.seen == run.recorded.seen
+    assert run.bare.code == 0
+    (steps,) = run.steps
+    assert steps > 4000
+    assert run.notes == []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "fetch",
+        *(
+            pytest.param(
+                kind,
+                marks=pytest.mark.skipif(
+                    sys.version_info[:2] == (3, 11), reason="Python 3.11 calls functions with a frame of their own"
+                ),
+            )
+            for kind in ("step", "backward", "warn")
+        ),
+    ],
+)
+def test_tracebacks_and_warnings_show_no_frame_of_ours(both: Callable[..., Both], kind: str) -> None:
+    run = both("own_raises.py", kind)
+    assert run.bare.err != ""
+    told = "".join(line for line in run.recorded.err.splitlines(True) if not line.startswith("stepscope: "))
+    assert told.strip() == run.bare.err.strip()
+    assert run.bare.code == run.recorded.code
+
+
+def test_annotations_that_last_are_no_words_on_stderr_and_no_crash(both: Callable[..., Both]) -> None:
+    run = both("lasting_annotations.py")
+    assert run.bare.seen == run.recorded.seen
+    assert run.steps == [60]
+
+
+@pytest.mark.slow
+def test_a_compiled_step_has_the_same_graphs(both: Callable[..., Both]) -> None:
+    run = both("compiled_step.py")
+    assert run.bare.code == run.recorded.code == 0
+    assert run.bare.out == run.recorded.out
+    assert "stepscope" not in run.recorded.err
+    assert run.steps == [60]
