@@ -15,13 +15,14 @@ from stepscope.collect.launch import Exit
 from ..collect.conftest import Recording, read_recording
 
 JOBS = Path(__file__).parent / "jobs"
+OURS = "stepscope: "  # the launcher's own lines on stderr begin like this
 PEAK = "peak.kb"  # a job that is compared in memory writes its own peak (VmHWM, kB) into this file
 QUIET = ("--quiet", "--no-report")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a job left behind. `files`: a digest for each file in its folder."""
+    """What one run of a job left behind. `err` without the launcher's lines; `files`: a digest for each in its folder."""
 
     code: int
     out: str
@@ -69,7 +70,8 @@ def run_in(folder: Path, command: list[str], environment: Mapping[str, str]) -> 
         for file in sorted(folder.rglob("*"))
         if file.is_file() and file != peak
     }
-    return Outcome(done.returncode, done.stdout, done.stderr, files, peak_kb)
+    said = "".join(line for line in done.stderr.splitlines(keepends=True) if not line.startswith(OURS))
+    return Outcome(done.returncode, done.stdout, said, files, peak_kb)
 
 
 @pytest.fixture
