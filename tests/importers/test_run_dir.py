@@ -1,6 +1,7 @@
 """Run directories: written here byte by byte as the format says, in every state of damage."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -314,6 +315,26 @@ def test_run_without_steps_opens_and_says_why(tmp_path: Path, name: str) -> None
     assert "`stepscope " in sentence["value"][0]
 
 
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        ({"loaders": 5}, "read batches, but made no backward call .* torch.func"),
+        ({"backwards": 2}, "2 backward calls, and no optimizer of torch.optim"),
+        ({"backwards": 9, "has_optimizer": True}, "9 backward calls, but no optimizer of torch.optim made a step"),
+        ({"optimizer_steps": 1}, "1 optimizer step without a backward"),
+    ],
+)
+def test_a_process_that_did_some_of_what_a_training_does_is_the_reason(
+    tmp_path: Path, seen: dict[str, Any], why: str
+) -> None:
+    write_run(tmp_path / "run", end={**END, "exit_code": 0})
+    (tmp_path / "run" / "processes.jsonl").write_text(json_lines({"pid": 5, "argv": ["train.py"]}))
+    (tmp_path / "run" / "stepless.jsonl").write_text(json_lines({"pid": 4}, {"pid": 5, **seen}))
+    sentence = open_run(tmp_path / "run").optional("meta").filter(pl.col("key") == "no_steps")["value"][0]
+    assert re.search(f"process 5 .*{why}", sentence)
+    assert "call `stepscope.step()` where a step ends" in sentence
+
+
 json_values = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.text(max_size=3), st.sampled_from([0, 1, 2**31])
@@ -343,6 +364,7 @@ FILES = {
     "frames.jsonl": ("id", "frames", "texts", "call", "leaf", "text", "segment", "between"),
     "windows.jsonl": ("window", "status", "first_step", "trace", "start_cost_ns"),
     "notes.jsonl": ("what", "why"),
+    "stepless.jsonl": ("pid", "loaders", "backwards", "optimizer_steps", "has_optimizer"),
 }
 
 

@@ -128,6 +128,12 @@ def add_no_steps(path: AnyPath, run: Row | None, end: Row | None, note: Note, si
         how = f"signal {end.get('signal')}" if end.get("exit_code") is None else f"exit code {end.get('exit_code')}"
         why = f"the job ended with {how} before its first training step had ended"
         advice = "see what the job printed, mend it and run `stepscope run -- COMMAND` again"
+    elif stepless := _likeliest(read_lines(path / "stepless.jsonl", note)):
+        why = _without_a_step(stepless)
+        advice = (
+            "if it trains, `import stepscope` in it, call `stepscope.step()` where a step ends, and run "
+            "`stepscope run -- COMMAND` again"
+        )
     elif importers:
         why = f"{_processes(importers)}, but none made a training step (a backward and the step of an optimizer)"
         advice = "run the command that trains: `stepscope run -- COMMAND`"
@@ -138,6 +144,41 @@ def add_no_steps(path: AnyPath, run: Row | None, end: Row | None, note: Note, si
         )
         advice = "see `stepscope doctor`, then run the Python command that trains: `stepscope run -- python TRAIN.py`"
     sink.row("meta", source=str(path), key="no_steps", value=f"No step was recorded: {why}. Next: {advice}.")
+
+
+def _likeliest(stepless: list[Row]) -> Row | None:
+    """Of the processes that did something of a training, the one that did most of it."""
+    return max(
+        stepless,
+        key=lambda row: [_count(row, key) for key in ("optimizer_steps", "backwards", "loaders")],
+        default=None,
+    )
+
+
+def _without_a_step(row: Row) -> str:
+    """Why a process that did some of what a training does made no step."""
+    backwards, steps = _count(row, "backwards"), _count(row, "optimizer_steps")
+    who = f"process {number(row.get('pid'))}"
+    if steps:
+        return f"{who} made {_times(steps, 'optimizer step')} without a backward before: too few for a training"
+    if backwards and row.get("has_optimizer") is True:
+        return f"{who} made {_times(backwards, 'backward call')}, but no optimizer of torch.optim made a step"
+    if backwards:
+        return (
+            f"{who} made {_times(backwards, 'backward call')}, and no optimizer of torch.optim: too few for a training"
+        )
+    return (
+        f"{who} read batches, but made no backward call and no optimizer step: it evaluates, or trains with "
+        "torch.func or torch.autograd.grad, which stepscope cannot see"
+    )
+
+
+def _count(row: Row, key: str) -> int:
+    return number(row.get(key)) or 0
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _processes(importers: list[Row]) -> str:
