@@ -395,10 +395,10 @@ def test_times_of_watched_batches_are_those_of_others_and_what_waited_waits_as_l
     for turn in range(20):
         lane.slowdown.add(80_000_000 + turn, 10, watched=False)
         lane.slowdown.add(100_000_000 + turn, 10, watched=True)
-    lane.watch_cost = 0
+    lane.slowed = True
     lane.pending = [(SAMPLE, 500, 1500, 1000, 7, 3, 1), (TRANSFORM, 1000, 1400, -1, -1, 4, 0)]
     lane.straighten(500, 2000, 1000)  # half of the fetch is on a core: a fifth of that half is ours
     assert lane.pending == [(SAMPLE, 500, 1400, 800, 7, 3, 1), (TRANSFORM, 950, 1310, -1, -1, 4, 0)]
-    lane.watch_cost = -1
+    lane.slowed = False
     lane.straighten(500, 2000, 1000)
     assert lane.pending[0] == (SAMPLE, 500, 1400, 800, 7, 3, 1)

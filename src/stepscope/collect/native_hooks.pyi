@@ -1,7 +1,6 @@
 """The compiled hot path of the step clock; absent where it was not built. Only fields.py imports it."""
 
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 VERSION: int
@@ -41,27 +40,30 @@ class Hook:
 class Watch:
     """Times calls of one thread from outside, without changing what is called.
 
-    `ask(frame, stage, name)` gives name, number and what is kept for `answer(name, kept, result)`; `label(frame,
-    entered)` is told of labels; `full(spans)` takes spans when there are too many. Results of type `generator` are no
-    calls. A failure of theirs is as no answer.
+    `ask(stage, name, frame)`, or `ask(stage, name, None, function, arguments)`, gives name, number and what is kept for
+    `answer(name, kept, result)`. `label(entered, frame)`, or `label(entered, caller, arguments)`, is told of labels.
+    `full(spans)` takes spans when there are too many. Results of type `generator` are no calls. A failure of theirs is
+    as no answer.
     """
 
     events: int
-    """Calls and returns since the last `start`."""
+    """Frames, or calls and returns, since the last `start`."""
+    frames: int
 
     def __init__(
         self,
-        ask: Callable[[FrameType, int, int], tuple[int, int, Any]],
+        ask: Callable[..., tuple[int, int, Any]],
         answer: Callable[[int, Any, Any], None],
-        label: Callable[[FrameType, bool], None],
+        label: Callable[..., None],
         full: Callable[[list[Any]], None],
         generator: type,
     ) -> None: ...
     def add(self, target: Any, kind: int, stage: int, name: int, asks: int, shortest: int) -> None:
         """Watch for a code object, or a function of C, by its address. `name` 0: only what `ask` names is timed."""
     def clear(self) -> None: ...
-    def start(self, stop: Callable[[], Any]) -> bool:
-        """Watch this thread until `stop`, the method of this object, is called; False: it is watched already."""
+    def start(self, stop: Callable[[], Any], frames: bool, events: bool) -> bool:
+        """Watch this thread by frames or, where that cannot be, by events, until `stop`, the method of this object, is
+        called; False: it cannot be watched."""
     def stop(self) -> list[tuple[int, int, int, int, int, int, int]]:
         """Stage, start, end, CPU time, number, name and 0 of each span."""
 

@@ -44,10 +44,11 @@ class Candidate:
         self._function, self._kind = weakref.ref(function), weakref.ref(kind) if kind else None
         self.name = name
 
-    def rank(self, arguments: tuple[Any, ...], held: Any) -> int:
-        """How far from a call with these arguments and variables: 0 is its own class, -1 that it is none of it."""
+    def rank(self, arguments: tuple[Any, ...], called: Any, held: Any) -> int:
+        """How far from a call with these arguments, of this function or, where that is not known, with these variables:
+        0 is its own class, -1 that it is none of it."""
         function = self._function()
-        if function is None or not _same_cells(function, held):
+        if function is None or (function is not called if called is not None else not _same_cells(function, held)):
             return -1
         if self._kind is None:
             return 0
@@ -71,34 +72,42 @@ class Arguments:
         self._open: list[tuple[int, int, int, int]] = []  # labels entered: id of the object, name, start, CPU time
         self.candidates: dict[int, list[Candidate]] = {}
 
-    def ask(self, frame: FrameType, stage: int, name: int) -> tuple[int, int, Any]:
+    def ask(
+        self, stage: int, name: int, frame: FrameType | None, function: Any = None, arguments: tuple[Any, ...] = ()
+    ) -> tuple[int, int, Any]:
         """A call begins: the number of its name (0: it is none that is timed), of the file that it reads, and the size
-        of what it works on where that is wanted."""
-        held = frame.f_locals
-        try:
-            arguments = _first(frame, held)
-            name = name or self._which(frame, arguments, held)
-            if stage == READ:
-                return name, file_number(arguments), None
-            return name, -1, extent(arguments) if name and self._lane.wants_size(name) else None
-        finally:
-            _leave(held)
+        of what it works on where that is wanted. It is told by its frame, or by its function and first arguments."""
+        if frame is None:
+            name = name or self._which(id(function.__code__), arguments, function, None)
+        else:
+            held = frame.f_locals
+            try:
+                arguments = _first(frame, held)
+                name = name or self._which(id(frame.f_code), arguments, None, held)
+            finally:
+                _leave(held)
+        if stage == READ:
+            return name, file_number(arguments), None
+        return name, -1, extent(arguments) if name and self._lane.wants_size(name) else None
 
     def answer(self, name: int, before: tuple[int, int], result: Any) -> None:
         """A call has returned whose size was wanted."""
         after = extent((result,))
         self._lane.sizes.append((name, before[0], after[0], max(before[1], after[1])))
 
-    def label(self, frame: FrameType, entered: bool) -> None:
-        """`with record_function("…"):` is entered or left, in the frame that called this one."""
-        held = frame.f_locals
-        try:
-            (label,) = _first(frame, held)[:1]
-        finally:
-            _leave(held)
+    def label(self, entered: bool, frame: FrameType, arguments: tuple[Any, ...] = ()) -> None:
+        """`with record_function("…"):` is entered or left: in the frame that called this one, or in this one, with
+        these arguments."""
+        caller: FrameType | None = frame
+        if not arguments:
+            held, caller = frame.f_locals, frame.f_back
+            try:
+                arguments = _first(frame, held)
+            finally:
+                _leave(held)
         if entered:
-            self._enter(label, frame.f_back)
-        elif self._open and self._open[-1][0] == id(label):
+            self._enter(arguments[0], caller)
+        elif self._open and self._open[-1][0] == id(arguments[0]):
             _, name, start, cpu = self._open.pop()
             self._lane.called(LABEL, start, _now(), _cpu() - cpu, -1, name)
 
@@ -112,8 +121,8 @@ class Arguments:
             name = self._lane.spans.label(words, (caller.f_code.co_filename, caller.f_lineno), LABELS_LIMIT)
             self._open.append((id(label), name, _now(), _cpu()))
 
-    def _which(self, frame: FrameType, arguments: tuple[Any, ...], held: Any) -> int:
-        ranked = [(one.rank(arguments, held), one.name) for one in self.candidates.get(id(frame.f_code), ())]
+    def _which(self, code: int, arguments: tuple[Any, ...], function: Any, held: Any) -> int:
+        ranked = [(one.rank(arguments, function, held), one.name) for one in self.candidates.get(code, ())]
         return min((one for one in ranked if one[0] >= 0), default=(0, 0))[1]
 
 

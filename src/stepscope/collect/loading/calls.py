@@ -1,10 +1,11 @@
 """Times of a data set's transforms, and of known readers and decoders, while the samples of one batch are recorded.
 
-They are watched from outside: a profile function in C (native/calls.h) is set for the thread of the fetch and sees each
-call and return. It knows the calls by their code. Nothing that the job has is replaced or changed, and nothing of it is
-kept alive. Where the thread has a profile function already, or the compiled part is missing, samples are timed as a
-whole. What is watched is settled for several fetches at once: walking through a data set may cost more than timing its
-calls. In the process that trains, modules of torch are left alone: the model may have the same classes.
+They are watched from outside (native/calls.h), by their code, in the thread of the fetch. Nothing that the job has is
+replaced or changed, and nothing of it is kept alive. The cheap way sees functions of Python only. A profile function is
+set instead where OpenCV decodes, which is C, where torch.compile has the cheap way to itself, and in a job that goes
+deeper into recursion than the C stack does. Where the thread has one already, or the compiled part is missing, samples
+are timed as a whole. What is watched is settled for several fetches at once: walking through a data set may cost more
+than timing its calls. In the process that trains, modules of torch are left alone: the model may have the same classes.
 
 Images are decoded lazily: Pillow reads the pixels when they are first asked for, which is in some transform. So the
 decoders are timed by themselves, and the time is theirs, not the transform's.
@@ -45,7 +46,7 @@ LEAVES = (
     (READ, "numpy", "", "load"),
     (READ, "torch", "", "load"),
     (READ, "json", "", "load"),
-    (READ, "pickle", "", "load"),
+    (READ, "pickle", "", "load"),  # of C: only beside OpenCV
     (READ, "h5py", "File", "__init__"),
     (READ, "zipfile", "ZipFile", "__init__"),
     (READ, "pandas", "", "read_csv"),
@@ -60,11 +61,15 @@ PLANNED_FOR = 8
 """Fetches that a plan of what is watched serves: a data set may take up another transform meanwhile. The first serves
 one: in its first fetch a data set opens files, imports modules and makes what it had put off."""
 
-EVENT_NS = 60
-"""CPU time of an event: 40 to 75 ns more for each call and each return, Python 3.9 to 3.13."""
+EVENT_NS, FRAME_NS = 60, 40
+"""CPU time of an event, each call and each return, and of a frame: 40 to 75 ns and 5 to 15 ns, Python 3.9 to 3.13;
+after frames were watched, Python has to find its quickest way to call a function again."""
+
+DEEPEST = 5_000
+"""Recursion limit of Python up to which functions may run within each other on the C stack, some 500 bytes each."""
 
 CODE_NS = 1_000 if sys.version_info >= (3, 12) else 0
-"""CPU time for each function that runs in a watched fetch: Python rewrites its instructions, and again afterwards."""
+"""CPU time for each function that runs with a profile function: Python rewrites its instructions, and again after."""
 
 MOST_CODES = 512
 """Functions that run in a fetch at most, for what is charged; each makes an event at least."""
@@ -76,8 +81,8 @@ _EACH = 1 << 62  # all calls are asked about
 class Calls:
     """The calls that are timed in the fetches from some data sets. `begin` begins with one, `end` ends it."""
 
-    __slots__ = ("_arguments", "_datasets", "_lane", "_leaves", "_left", "_modules", "_on", "_stop", "_watch",
-                 "_watched")  # fmt: skip
+    __slots__ = ("_arguments", "_datasets", "_lane", "_leaves", "_left", "_modules", "_of_c", "_on", "_stop",
+                 "_watch", "_watched")  # fmt: skip
 
     def __init__(self, lane: Lane) -> None:
         self._lane, self._arguments = lane, Arguments(lane)
@@ -85,7 +90,7 @@ class Calls:
         self._leaves: list[tuple[str, Any]] = []  # readers and decoders: how each is called, and its place
         self._datasets: list[int] = []  # the plan is for these
         self._left = self._modules = 0  # fetches that it still serves, modules when it was made
-        self._on = False
+        self._on = self._of_c = False  # is it on; is a function of C watched
         if compiled is not None:
             asked = self._arguments
             self._watch = compiled.Watch(asked.ask, asked.answer, asked.label, self._full(), types.GeneratorType)
@@ -93,7 +98,7 @@ class Calls:
 
     def begin(self, datasets: list[Any]) -> None:
         """Have the calls of these data sets in this thread timed until `end`. Never raises."""
-        if compiled is None or sys.getprofile() is not None:
+        if compiled is None:
             return
         try:
             if not self._serves(datasets):
@@ -101,7 +106,8 @@ class Calls:
         except Exception:
             self._datasets = []  # a data set whose attributes raise: its samples are timed as a whole
             self._watch.clear()
-        self._on = self._watch.start(self._stop)
+        frames = not self._of_c and sys.getrecursionlimit() <= DEEPEST
+        self._on = self._watch.start(self._stop, frames, sys.getprofile() is None)
 
     def end(self) -> None:
         """The fetch is over. Never raises."""
@@ -109,7 +115,10 @@ class Calls:
             return
         self._on, rows, events = False, self._stop(), self._watch.events
         self._arguments.end()
-        self._lane.watch_cost = EVENT_NS * events + CODE_NS * min(events, MOST_CODES)
+        if self._watch.frames:
+            self._lane.watch_cost = FRAME_NS * events
+        else:
+            self._lane.watch_cost, self._lane.slowed = EVENT_NS * events + CODE_NS * min(events, MOST_CODES), True
         try:
             self._lane.pending += _named(rows, self._leaves, self._lane)
         except Exception:
@@ -141,6 +150,7 @@ class Calls:
         self._watch.clear()
         self._watched.clear()
         self._leaves.clear()
+        self._of_c = False
         walk, found = Walk(self._lane.times_modules), []
         for dataset in datasets:
             found += [one for one in walk.of(dataset) if not makes_no_call(one)]
@@ -179,6 +189,7 @@ class Calls:
             if function is not None:
                 self._leaves.append((".".join(filter(None, (module, kind, name))), facts.function_place(function)))
                 key = getattr(function, "__code__", function)
+                self._of_c |= key is function and stage == DECODE
                 asks = _EACH if stage == READ and key is not function else 0  # of C it tells no arguments
                 self._watch.add(key, _TIMED, stage, -len(self._leaves), asks, SHORT_NS)
 

@@ -128,7 +128,8 @@ FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE, takes_index=T
 def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
     """Have the collation timed, and the samples if they are due; returns the attributes to be put back."""
     held = {"collate_fn": fetcher.collate_fn}
-    lane.collate_start, lane.written, lane.watch_cost = 0, 0, -1
+    lane.collate_start = lane.written = lane.watch_cost = 0
+    lane.slowed = False
     try:
         fetcher.collate_fn = _timed_collate(lane, fetcher.collate_fn)
         if lane.seen > lane.detail_due:
@@ -205,7 +206,7 @@ def _close(lane: Lane, fetcher: Any, ended: tuple[int, int, int], index: Any, st
         name = _dataset_name(lane, fetcher.dataset)
         write(FETCH, start, end - start, used, *at, waited, name, size, flags)
         if not flags:
-            lane.slowdown.add(used, size, lane.watch_cost >= 0)
+            lane.slowdown.add(used, size, lane.slowed)
         lane.next_due(BATCH_COST, used)
         if len(lane.names) == names:  # telling names takes many times as long, once
             lane.measured(cpu_ns() - begin)

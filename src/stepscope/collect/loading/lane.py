@@ -55,9 +55,10 @@ class Lane:
     stage, start, end, CPU time, number, name, count; `written`: how many of the batch have been. `detail_cost`: CPU
     time that went into having them taken. `passing()`: batches that went by since one was looked at last. `purse` pays
     for recording batches, `detail_purse` for their samples. `times_modules`: are calls of torch's modules timed?
-    `watch_cost`: CPU time for the events of calls that were watched, -1 for none; `slowdown`: what watching costs
-    altogether. `loader`: its number in facts.jsonl, as far as it is known. `core_wait`: how long its thread had waited
-    for a core before the fetch, `process`: the CPU time of its process then.
+    `watch_cost`: CPU time for the events of calls that were watched; `slowed`: they were, by the way that slows all of
+    the batch down, `slowdown`: by how much. `loader`: its number in
+    facts.jsonl, as far as it is known. `core_wait`: how long its thread had waited for a core before the fetch,
+    `process`: the CPU time of its process then.
     """
 
     times_modules = False
@@ -65,8 +66,8 @@ class Lane:
     __slots__ = (
         "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "core_wait", "detail_cost", "detail_due",
         "detail_last", "detail_purse", "due", "ended", "epoch", "iterator", "last", "live", "loader", "measured_sizes",
-        "names", "own", "passing", "pending", "process", "purse", "seen", "sizes", "slowdown", "spans", "stood_for",
-        "stride", "watch_cost", "written",
+        "names", "own", "passing", "pending", "process", "purse", "seen", "sizes", "slowdown", "slowed", "spans",
+        "stood_for", "stride", "watch_cost", "written",
     )  # fmt: skip
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
@@ -77,7 +78,8 @@ class Lane:
         self.due, self.detail_due = self.purse.wait() - 1, self.detail_purse.wait() - 1
         self.stride = self.stood_for = 1
         self.batch = self.last = self.detail_last = -1
-        self.core_wait, self.watch_cost, self.slowdown = 0, -1, Slowdown()
+        self.core_wait = self.watch_cost = 0
+        self.slowed, self.slowdown = False, Slowdown()
         self.live = False
         self.begin = self.begin_cpu = self.collate_start = self.collate_cpu = 0
         self.names: dict[int, int] = {}
@@ -127,11 +129,10 @@ class Lane:
         begin = cpu_ns()
         self.flush()
         cost = self.detail_cost + CALL_COST * max(OWN_NS, self.own) * self.written + cpu_ns() - begin
-        if self.watch_cost >= 0:
-            cost += max(self.watch_cost, self.slowdown.share() * used)
+        cost += max(self.watch_cost, self.slowdown.share() * used if self.slowed else 0)
         self.detail_purse.pay(cost, used, self.seen - 1 - max(self.detail_last, -1))
         self.detail_last = self.seen - 1
-        wait = max(self.detail_purse.wait(), 2 if self.watch_cost >= 0 and self.spans.share < 1 else 1)
+        wait = max(self.detail_purse.wait(), 2 if self.slowed and self.spans.share < 1 else 1)
         self.detail_due = self.detail_last + min(wait, LONGEST)  # the next is not watched, and shows the difference
 
     def detail_weight(self) -> int:
@@ -158,7 +159,7 @@ class Lane:
     def straighten(self, begin: int, wall: int, used: int) -> None:
         """Give what is pending the times that it takes in batches whose calls are not watched. The fetch began at
         `begin`, and took `wall` ns, `used` of them on a core: what waited waits as long as before."""
-        more = self.slowdown.sure_share() if self.watch_cost >= 0 else 0
+        more = self.slowdown.sure_share() if self.slowed else 0
         if more and wall > 0:
             left, on_core = 1 - more * min(used, wall) / wall, 1 - more
             self.pending = [

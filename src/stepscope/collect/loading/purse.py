@@ -27,8 +27,8 @@ MOST_NS = 2_000_000
 
 
 WATCHED_SHARE = 0.02
-"""Part of a batch's CPU time that watching its calls is taken to cost, until batches with and without tell. While calls
-are watched, Python up to 3.11 runs any bytecode by a slower way: that costs a loop of nothing else 7 to 35 %."""
+"""Part of a batch's CPU time that watching its calls by events is taken to cost, until batches with and without tell.
+Meanwhile Python up to 3.11 runs any bytecode by a slower way: that costs a loop of nothing else 7 to 35 %."""
 
 WATCHED_LEAST, WATCHED_MOST = 0.004, 0.5
 """Bounds of what batches tell."""
@@ -84,7 +84,7 @@ class Purse:
 
 
 class Slowdown:
-    """What watching calls costs, from the CPU time per sample of batches whose calls were watched and of the others."""
+    """What watching calls by events costs, from the CPU time per sample of batches so watched and of others."""
 
     __slots__ = ("_plain", "_watched")
 
