@@ -193,6 +193,8 @@ def test_a_late_sampler_does_not_speak_for_more_than_a_second(
     record: Callable[..., Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "LATE_NS", 5_000_000)
+    monkeypatch.setattr(lines, "compiled", None)  # else it is not held up by a call
+    monkeypatch.setattr(lines, "HARMLESS", True)  # also with Python 3.11: nothing here walks while it collects
     took = []
 
     def job(state: State) -> None:
@@ -305,8 +307,8 @@ def test_a_full_disk_ends_the_lines_and_nothing_else(tmp_path: Path) -> None:
     state, recorder = State(), Recorder(str(tmp_path / "rank"))
     state.thread = threading.get_ident()
     sampler = Sampler(state, recorder, 500)
-    assert sampler._file is not None
-    sampler._file.close()  # every write raises from here on, as on a full disk
+    assert sampler.file is not None
+    sampler.file.close()  # every write raises from here on, as on a full disk
     sampler.start()
     deadline = time.monotonic() + 10
     while recorder.noted == 0 and time.monotonic() < deadline:

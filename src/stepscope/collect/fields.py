@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClockFields", "StateFields", "UseFields", "compiled", "kind"]
 
-FIELDS_VERSION = 3
+FIELDS_VERSION = 4
 """Counted up with every change of a field: a build of before must not be loaded."""
 
 

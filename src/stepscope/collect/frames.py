@@ -41,6 +41,9 @@ OTHER_STACKS: dict[str, Any] = {
 _OPERATIONS = ("CALL", "PRECALL", "BINARY", "COMPARE", "UNARY", "LOAD_ATTR", "GET_ITER", "BEFORE_WITH")
 """Instructions whose source is one expression; that of FOR_ITER, say, is the whole loop."""
 
+_INSTRUMENTED = "INSTRUMENTED_"
+_STANDING_IN = ("INSTRUMENTED_LINE", "INSTRUMENTED_INSTRUCTION", "ENTER_EXECUTOR")  # what for is kept elsewhere
+
 _OWN_FILES = {"window.py": TRACING, "recording.py": TRACING, "tracer.py": TRACING, "garbage.py": COLLECTING}
 
 
@@ -197,14 +200,10 @@ def _expression(code: CodeType, offset: int) -> str | None:
     """The source of the call or operation at `offset`; None for another kind of instruction and before Python 3.11."""
     if not hasattr(code, "co_positions") or offset < 0:
         return None
-    import dis
     import itertools
     import linecache
 
-    instructions = code.co_code
-    while offset >= 2 and dis.opname[instructions[offset]] == "CACHE":
-        offset -= 2  # a frame that called a Python function stands at the end of its call instruction
-    if not dis.opname[instructions[offset]].startswith(_OPERATIONS):
+    if not _operation(code.co_code, offset).startswith(_OPERATIONS):
         return None
 
     positions = itertools.islice(code.co_positions(), offset // 2, None)
@@ -216,3 +215,27 @@ def _expression(code: CodeType, offset: int) -> str | None:
     lines[0] = lines[0][begin:]
     text = b"".join(lines).decode("utf-8", "replace")
     return " ".join(text.split())[:_LONGEST] or None
+
+
+def _operation(bytecode: bytes, offset: int) -> str:
+    """The name of the instruction that `offset` lies in, or in whose cache; empty where a debugger stands in for it.
+
+    The bytecode of a running program has specialized instructions and numbers in their caches. A frame that called a
+    Python function stands at the end of its call.
+    """
+    import dis
+
+    names, general, caches = (vars(dis).get(table) for table in ("_all_opname", "deoptmap", "_inline_cache_entries"))
+    if names is None or general is None or caches is None:
+        return ""
+    at = 0
+    while at < len(bytecode):
+        name: str = names[bytecode[at]]
+        if name in _STANDING_IN:
+            return ""
+        plain: str = name[len(_INSTRUMENTED) :] if name.startswith(_INSTRUMENTED) else general.get(name, name)
+        units = caches.get(plain, 0) if isinstance(caches, dict) else caches[dis.opmap.get(plain, bytecode[at])]
+        at += 2 + 2 * units
+        if at > offset:
+            return plain
+    return ""

@@ -1,36 +1,37 @@
 """The line sampler: a thread in the job that looks at the training thread's stack some 50 times a second.
 
 When it looks. Time is cut into slots of 1/hz from the start, and in each slot one moment is drawn at which a sample is
-due. The moments depend on nothing that the job does; moments a fixed time after the last look would come to lie behind
-the call that held it up, time after time, and never see what comes next.
+due. The moments depend on nothing that the job does.
 
-What a sample says. It stands for its slot. The sampler may be kept waiting for the interpreter lock by one long call
-that holds it (a pickle, a sort, a large list); the training thread hands the lock over only after that call, with the
-calling line still its last instruction. So the sample that was due, and all that fell due while it waited, go to the
-line that made the call. When steps went by meanwhile, it was no single call but the sampler that was late (a busy
-machine); then one look must not speak for more than LATE_NS.
+How it looks. Where the compiled part is there, it reads the stack out of memory (native/stacks.h) while the training
+thread runs on: without the interpreter lock, so that no line is seen more often because it hands the lock over; without
+an object made or held, so that nothing of the job lives longer, ends in another thread or waits. Only once a second
+Python code runs, to write, and to describe stacks seen for the first time. Elsewhere it takes turns with the job: see
+locked_looks.py.
 
-What it does not see. The lock changes hands in calls that release it (every torch operator) or when the thread that
-wants it has waited for Python's switch interval, 5 ms: pure Python shorter than that would be charged to the next call.
-So the interval is PROMPT_S while no other thread of Python is at work but the training thread and the sampler; the
-job's own value is back when there is one, whose turns it would change, in forked children and at the end. Samples that
-fall due while stepscope itself traces or exports are left out: that time belongs to no step. Collections by the garbage
-collector over 1 ms come in as samples of their own that stand for just their time (see garbage.py); what falls due in
-them is left out.
+What a sample says. It stands for its slot. The sampler may come late: once a second it waits for the lock, which one
+long call may hold (a pickle, a sort), with the calling line its last instruction when it hands it over. So the sample
+that was due, and all that fell due while it waited, go to the line that is then seen. When steps went by meanwhile, it
+was no single call but a busy machine; then one look must not speak for more than LATE_NS.
+
+Samples that fall due while stepscope itself traces or exports are left out: that time belongs to no step. Collections
+by the garbage collector over 1 ms come in as samples of their own that stand for just their time (see garbage.py); what
+falls due in them is left out.
 """
 
 from __future__ import annotations
 
-import gc
 import os
-import random
 import struct
 import sys
 import time
-from _thread import allocate_lock, get_ident, start_new_thread
+from _thread import allocate_lock, start_new_thread
 from collections import deque
 
-from .frames import COLLECTING, OTHER_STACKS, RECORDER, Describer, Origins
+from .copied_code import CopiedCode, reads_true
+from .fields import StateFields, compiled
+from .frames import OTHER_STACKS, RECORDER, Describer, Origins
+from .locked_looks import HARMLESS, TakingTurns, walked
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -78,18 +79,7 @@ HALVED_AFTER = 1 << 17
 MOST_STACKS = 4000
 """Distinct stacks kept apart, about 0.5 KB each; a program with more is generating code."""
 
-PROMPT_S = 0.0002
-"""Switch interval while it concerns nobody but the sampler: a stretch of pure Python loses as much to what follows it;
-a look takes 50 µs and must not be interrupted itself."""
-
-_PYTHONS_OWN_S = 0.005  # another value is the job's wish and stays
-_MAKES_FRAMES = (3, 11) <= sys.version_info < (3, 12)
-"""Frame objects are made as the stack is walked, which may start a collection; its callbacks hand the interpreter lock
-to the training thread while C code still points at frames that it then leaves: a crash."""
-_WAITING = os.path.join(os.path.dirname(os.__file__), "threading.py")  # innermost file of a thread that waits
-_MOST_DUE = 10_000  # samples that fell due in one wait and are looked at one by one
 _MOST_KEYS = 20_000  # stacks told apart by instruction before lines; forgotten and learnt again beyond
-_DEEPEST_WALK = 400  # frames looked at: deeper recursion is cut at its outer end
 _FLUSH_NS = 1_000_000_000
 _FLUSH_SAMPLES = 256
 
@@ -109,164 +99,157 @@ class Sampler:
         within: CodeType | None = None,
         origins: Origins | None = None,
     ) -> None:
-        self._state, self._recorder, self._within = state, recorder, within
-        self._slot_ns = max(1, int(1e9 / hz))
-        self._file: BinaryFile | None = recorder.open_binary("lines.bin", LINES_MAGIC, SAMPLE.size)
-        self._origins = origins or Origins()
-        self._describer = Describer(self._origins)
-        self._chance = random.Random().random  # the job's own generator must not move
+        self.state, self.within, self.origins = state, within, origins or Origins()
+        self.slot_ns, self.late_ns = max(1, int(1e9 / hz)), LATE_NS
+        self.file: BinaryFile | None = recorder.open_binary("lines.bin", LINES_MAGIC, SAMPLE.size)
+        self._collections: deque[tuple[int, int, int, int, tuple[Any, ...]]] = deque()
+        self.collecting = False  # set by the collector's timer, from its first to its last word
+        self.spares_traced_steps = False
+        """Frames that Python code looks at keep their tensors alive, which are then freed in the sampling thread, where
+        the profiler sees no free: a trace of memory would show leaks that are none."""
+        self.stop = allocate_lock()
+        self._recorder = recorder
+        self._describer = Describer(self.origins)
+        self._looker = self._make_looker()
+        self._turns: TakingTurns | None = None
+        self._copies: list[CopiedCode] = []
+        self._taken = b""  # samples that a collection going on may have to be kept out of
         self._ids: dict[tuple[Any, ...], int] = {}
         self._stacks: dict[str, int] = {}
         self._other = -1
         self._buffer: list[bytes] = []
-        self._collections: deque[tuple[int, int, int, int, tuple[Any, ...]]] = deque()
-        self._slot = self._due = self._flushed = self._step = 0
+        self._flushed = 0
         self._written = 0  # samples since they became fewer
-        self._passed: list[int] = []  # samples that fell due and are not accounted yet
-        self.collecting = False  # set by the collector's timer, from its first to its last word
-        # Frames that are looked at keep their tensors alive, which are then freed in this thread, where the profiler
-        # sees no free: a trace of memory would show leaks that are none.
-        self.spares_traced_steps = False
-        self._stop = allocate_lock()
         self._ended = allocate_lock()
         self._pid = os.getpid()
-        self._interval = 0.0  # the job's own switch interval while ours is set, else 0
 
     def start(self) -> None:
         """Start the thread; it is none of the threading module's, so a script that joins all threads is not held up."""
-        self._stop.acquire()
+        self.stop.acquire()
         self._ended.acquire()
-        self._slot = self._flushed = time.monotonic_ns()
-        self._due = self._slot + int(self._slot_ns * self._chance())
+        self._flushed = time.monotonic_ns()
         start_new_thread(self._run, ())
 
     def close(self) -> None:
         """End the thread and write what it has; a second call does nothing, and so does one in a forked child."""
         if self._pid != os.getpid():
             return
-        if self._stop.locked():
-            self._stop.release()
+        if self.stop.locked():
+            self.stop.release()
+            if self._looker is not None:
+                self._looker.stop()
             self._ended.acquire(timeout=1.0)
         self._write()
-        self._file = None
+        self.file = None
 
     def abandon(self) -> None:
         """In a forked child, which has no sampling thread: forget the parent's samples."""
-        self._file = None
+        self.file = None
         self._buffer = []
-        self._give_interval_back()
+        if self._turns is not None:
+            self._turns.give_interval_back()
 
     def collected(self, duration: int, frame: FrameType) -> None:
         """In the training thread: the garbage collector ran for `duration` ns, called off by `frame`."""
-        if self._file is not None:
-            spots, _ = self._walk(frame)
-            self._collections.append((time.monotonic_ns(), self._state.step, duration, self._state.phase, spots))
+        if self.file is not None:
+            spots, _ = walked(frame, self.origins.of, None)
+            self._collections.append((time.monotonic_ns(), self.state.step, duration, self.state.phase, spots))
 
     # -- in the sampling thread --------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            wait, now = self._stop.acquire, time.monotonic_ns
-            while self._file is not None and not wait(timeout=max(0, self._due - now()) / 1e9):
-                self._sample()
+            if self._looker is not None and reads_true(self._looker):
+                self._looker.forget()
+                self._watch(self._looker)
+            elif HARMLESS:
+                self._turns = TakingTurns(self)
+                self._turns.run()
+            else:
+                self._recorder.note(
+                    "lines", "stacks cannot be read out of memory here, and Python 3.11 has no safe other way"
+                )
         except Exception as error:
             self._recorder.note("lines", error)
         finally:
-            self._give_interval_back()
             self._ended.release()
 
-    def _set_interval(self, alone: bool) -> None:
-        if alone and not self._interval and sys.getswitchinterval() == _PYTHONS_OWN_S:
-            self._interval = _PYTHONS_OWN_S
-            sys.setswitchinterval(PROMPT_S)
-        elif self._interval and not alone:
-            self._give_interval_back()
+    def _make_looker(self) -> Any:
+        if compiled is None or not isinstance(self.state, StateFields):
+            return None
+        code = Sampler.__init__.__code__
+        try:
+            return compiled.Looker(self.state, code, self.within, self.slot_ns, LATE_NS, sys.version_info[1])
+        except NotImplementedError:
+            return None
 
-    def _give_interval_back(self) -> None:
-        if self._interval and abs(sys.getswitchinterval() - PROMPT_S) < 1e-6:  # else the job has set its own since
-            sys.setswitchinterval(self._interval)
-        self._interval = 0.0
+    def _watch(self, looker: Any) -> None:
+        """Have `looker` sample until it is told to stop; about once a second write what it has."""
+        goes_on = True
+        while goes_on and self.file is not None:
+            goes_on = looker.watch(_FLUSH_NS)
+            self._describe(looker)
+            self._taken += looker.take()
+            if looker.full:
+                looker.forget()
+                self._copies.clear()
+            if not self.collecting or not goes_on:  # else that collection is not known yet
+                self._keep_taken()
+                self.flush()
+            looker.slot_ns = self.slot_ns
 
-    def _sample(self) -> None:
-        state = self._state
-        step, phase, now = state.step, state.phase, time.monotonic_ns()
-        if self.spares_traced_steps and state.traced:
-            self._pass(now)
-            self._account()
-            self._step = step
+    def _describe(self, looker: Any) -> None:
+        fresh = looker.fresh()
+        if fresh is None:
             return
-        spots, ours = self._look(state.thread)
-        self._pass(now)
-        if self.collecting or ours == COLLECTING:
-            return  # the collection is not known yet: the next sample tells which fell due in it
-        weight, steps = self._slot_ns * self._account(), step - self._step
-        self._step = step
-        if spots and weight and not ours:
-            if steps > 1 and weight > LATE_NS:
-                weight = LATE_NS
-            self._keep(now, step, weight, phase, 0, spots)
+        codes, first, stacks = fresh
+        self._copies += [CopiedCode(*code) for code in codes]
+        for number, pairs in enumerate(stacks, first):
+            looker.name(number, self._id_of(pairs))
+
+    def _id_of(self, pairs: tuple[int, ...]) -> int:
+        """The id of a stack of copies, number, offset, …; negative: stepscope's own, or nothing to be seen."""
+        spots: list[Any] = []
+        for index in range(0, len(pairs), 2):
+            copy = self._copies[pairs[index]]
+            kind = self.origins.of(copy.co_filename)
+            if kind > RECORDER:
+                return -1
+            if kind < RECORDER:
+                spots += (copy, pairs[index + 1])
+        return self._new_stack(tuple(spots)) if spots else -1
+
+    def _keep_taken(self) -> None:
+        """Keep the samples that were taken, without those that fell due in a collection, and the collections."""
+        taken, self._taken = self._taken, b""
+        for begin, end in self.keep_collections():
+            rows = SAMPLE.iter_unpack(taken)
+            taken = b"".join(SAMPLE.pack(*row) for row in rows if not begin <= row[0] <= end)
+        if taken:
+            self._buffer.append(taken)
+
+    def keep_collections(self) -> list[tuple[int, int]]:
+        """Keep the collections since the last call as samples; when each began and ended."""
+        found = []
+        while self._collections:
+            end, step, duration, phase, spots = self._collections.popleft()
+            self.keep(end, step, duration, phase, FLAG_COLLECTOR, spots)
+            found.append((end - duration, end))
+        return found
+
+    def flush(self) -> None:
+        """Write what was kept, once it is a second old or much."""
+        now = time.monotonic_ns()
         if now - self._flushed > _FLUSH_NS or len(self._buffer) > _FLUSH_SAMPLES:
             self._flushed = now
             self._write()
+            self._settle()
 
-    def _pass(self, now: int) -> None:
-        """Take note of the samples that fell due by `now`, and draw the next moment."""
-        while self._due <= now:
-            if len(self._passed) < _MOST_DUE:
-                self._passed.append(self._due)
-            self._slot += self._slot_ns
-            self._due = self._slot + int(self._slot_ns * self._chance())
+    def _settle(self) -> None:
+        """May change `slot_ns`, by what the looks since the last call have cost."""
 
-    def _account(self) -> int:
-        """Keep the collections since the last sample; how many samples fell due outside them?"""
-        passed, self._passed = self._passed, []
-        while self._collections:
-            end, step, duration, phase, spots = self._collections.popleft()
-            self._keep(end, step, duration, phase, FLAG_COLLECTOR, spots)
-            passed = [due for due in passed if not end - duration <= due <= end]
-        return len(passed)
-
-    def _look(self, thread: int) -> tuple[tuple[Any, ...], int]:
-        """The stack of `thread`.
-
-        The dictionary of frames holds the frame of this very function: a cycle that would keep every frame of the job,
-        and with them all locals, until a cyclic collection. So it is emptied in any case.
-        """
-        frames: dict[int, FrameType] = {}
-        collects = _MAKES_FRAMES and gc.isenabled()
-        if collects:
-            gc.disable()
-        try:
-            frames = sys._current_frames()
-            self._set_interval(_alone(frames, thread))
-            return self._walk(frames.get(thread))
-        finally:
-            frames.clear()
-            if collects:
-                gc.enable()
-
-    def _walk(self, frame: FrameType | None) -> tuple[tuple[Any, ...], int]:
-        """The stack as code, offset, code, offset, …, innermost first; and TRACING or COLLECTING if that goes on.
-
-        Nothing where `within` is given and does not run.
-        """
-        spots: list[Any] = []
-        origin = self._origins.of
-        ours = 0
-        while frame is not None and len(spots) < 2 * _DEEPEST_WALK:
-            code = frame.f_code
-            if code is self._within:
-                return tuple(spots), ours
-            kind = origin(code.co_filename)
-            if kind < RECORDER:
-                spots.append(code)
-                spots.append(frame.f_lasti)
-            elif kind > RECORDER:
-                ours = kind
-            frame = frame.f_back
-        return (tuple(spots) if self._within is None else ()), ours
-
-    def _keep(self, now: int, step: int, weight: int, phase: int, flags: int, spots: tuple[Any, ...]) -> None:
+    def keep(self, now: int, step: int, weight: int, phase: int, flags: int, spots: tuple[Any, ...]) -> None:
+        """Keep a sample of a stack of code, offset, …, innermost first."""
         stack = self._ids.get(spots)
         if stack is None:
             if len(self._ids) >= _MOST_KEYS:
@@ -293,23 +276,17 @@ class Sampler:
 
     def _write(self) -> None:
         buffer, self._buffer = self._buffer, []
-        self._thin_out(len(buffer))
-        if buffer and self._file is not None:
+        self._thin_out(sum(map(len, buffer)) // SAMPLE.size)
+        if buffer and self.file is not None:
             try:
-                self._file.write(b"".join(buffer))
+                self.file.write(b"".join(buffer))
             except Exception as error:
                 self._recorder.note("lines", error)
-                self._file = None
+                self.file = None
 
     def _thin_out(self, written: int) -> None:
         """A long run must not fill the disk: later samples are fewer, and each stands for more time."""
         self._written += written
         if self._written >= HALVED_AFTER:
             self._written = 0
-            self._slot_ns *= 2
-
-
-def _alone(frames: dict[int, FrameType], thread: int) -> bool:
-    """Whether the threads other than `thread` and this one wait for one another, as a progress bar's monitor does."""
-    mine = get_ident()
-    return all(found in (thread, mine) or frame.f_code.co_filename == _WAITING for found, frame in frames.items())
+            self.slot_ns *= 2

@@ -1,6 +1,7 @@
 """The compiled hot path of the step clock; absent where it was not built. Only fields.py imports it."""
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 VERSION: int
@@ -72,3 +73,31 @@ def unwatch() -> None:
 
 def map_shared(descriptor: int, size: int) -> memoryview:
     """The memory of a file, which may be shorter, for good; no descriptor of it stays open. Raises OSError."""
+
+class Looker:
+    """Samples the lines of the thread of `state` beside it, without the interpreter lock; only within code `within`.
+
+    `code` is any code object, `minor` Python's minor version. Raises NotImplementedError where Python's memory is not
+    known. A sample stands for `slot_ns`, for at most `late_ns` when it was late. `full`: it knows as many stacks as it
+    can; `unread_ns`: time of samples whose stack could not be read.
+    """
+
+    slot_ns: int
+    unread_ns: int
+    full: int
+
+    def __init__(
+        self, state: State, code: CodeType, within: CodeType | None, slot_ns: int, late_ns: int, minor: int
+    ) -> None: ...
+    def watch(self, most_ns: int, /) -> bool:
+        """Sample for at most so long; False: it was told to stop."""
+    def stop(self) -> None: ...
+    def fresh(self) -> tuple[list[tuple[str, str, int, bytes, bytes]], int, list[tuple[int, ...]]] | None:
+        """What is new: code objects (file, name, first line, lines, bytecode), the number of the first stack, stacks
+        (number of code, offset, …)."""
+    def name(self, stack: int, id: int, /) -> None:
+        """Write this stack with this id; with a negative one not at all."""
+    def take(self) -> bytes: ...
+    def forget(self) -> None: ...
+    def spots(self, thread: int, /) -> tuple[int, ...]:
+        """Address of code, offset, …, of a thread that waits, innermost first."""

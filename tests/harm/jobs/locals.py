@@ -1,4 +1,4 @@
-"""What a job sees of the end of its locals, with the cyclic collector off: in training and in a loader's worker.
+"""What a job sees of the end of its locals and of the cyclic collector: in training and in a loader's worker.
 
 Prints only what has to be the same in every run; writes its own peak of memory.
 """
@@ -6,12 +6,14 @@ Prints only what has to be the same in every run; writes its own peak of memory.
 # mypy: disable-error-code="no-untyped-call"
 
 import gc
+import os
 import resource
 import sys
 import threading
 import time
 import weakref
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -19,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 SECONDS = float(sys.argv[1])
 MAIN = threading.get_ident()
 FILE = Path("written.txt")
-found = {"late": 0, "elsewhere": 0, "unwritten": 0}
+found = {"late": 0, "elsewhere": 0, "unwritten": 0, "on": 0, "off": 0}
 
 
 class Local:
@@ -37,6 +39,11 @@ def with_local() -> "weakref.ref[Local]":
     for _ in range(200):
         pass
     return seen
+
+
+def with_cycle() -> None:
+    local: Any = Local()
+    local.itself = local  # ends in a collection
 
 
 def save(text: str) -> None:
@@ -69,10 +76,9 @@ class Looking(Dataset[torch.Tensor]):
         return torch.tensor([float(late), found["elsewhere"]])
 
 
-def forward(model: torch.nn.Linear, batch: torch.Tensor) -> torch.Tensor:
+def forward(model: torch.nn.Linear, batch: torch.Tensor) -> Any:
     activations = torch.empty(2048, 1024).fill_(batch.mean().item())  # 8 MB
-    loss: torch.Tensor = model(activations).pow(2).mean()
-    return loss
+    return model(activations).pow(2).mean()
 
 
 torch.manual_seed(0)
@@ -81,7 +87,7 @@ model = torch.nn.Linear(1024, 8)
 optimizer = torch.optim.SGD(model.parameters(), 1e-3)
 gc.collect()
 gc.disable()
-loss = torch.zeros(())
+loss: Any = None
 end = time.monotonic() + SECONDS
 while time.monotonic() < end:
     for (batch,) in DataLoader(TensorDataset(torch.ones(16, 4)), 4):
@@ -96,6 +102,21 @@ for batch in DataLoader(Looking(), 8, num_workers=1, worker_init_fn=lambda _: gc
     optimizer.zero_grad()
     forward(model, batch).backward()
     optimizer.step()
+gc.enable()
+end = time.monotonic() + SECONDS
+while time.monotonic() < end:
+    with_cycle()
+    found["off"] += not gc.isenabled()
+    gc.disable()
+    for _ in range(200):
+        pass
+    found["on"] += gc.isenabled()
+    gc.enable()
+for _ in range(5):
+    child = os.fork()
+    if not child:
+        os._exit(0 if gc.isenabled() else 9)
+    found["off"] += os.waitpid(child, 0)[1] != 0
 print(found, "in the worker", worker.tolist(), "collector on", gc.isenabled())
 FILE.unlink()
 Path("peak.kb").write_text(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))

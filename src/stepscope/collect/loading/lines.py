@@ -11,6 +11,7 @@ import os
 import time
 from _thread import get_ident
 
+from ..clock import State
 from ..frames import Origins
 from ..lines import Sampler
 from ..recorder import BinaryFile, append_line, both_clocks, leave_note
@@ -42,7 +43,9 @@ def start(lane: Lane, run_dir: str, hz: float, within: CodeType) -> WorkerSample
     """Sample the calling thread, a worker's own, in what `within` calls, the code of a fetch. Raises OSError."""
     files = _Files(lane.spans.path + LINES_SUFFIX, run_dir)
     share = SHARE if lane.spans.share < 1 else math.inf
-    sampler = WorkerSampler(_Watched(lane), files, hz, within, share)
+    state = State()
+    state.thread = get_ident()
+    sampler = WorkerSampler(state, files, hz, within, share)
     os.register_at_fork(after_in_child=sampler.abandon)
     sampler.start()
     return sampler
@@ -51,18 +54,14 @@ def start(lane: Lane, run_dir: str, hz: float, within: CodeType) -> WorkerSample
 class WorkerSampler(Sampler):
     """Takes fewer samples the longer it runs, and where looking takes more than `share` of the worker's CPU time."""
 
-    def __init__(self, state: _Watched, files: _Files, hz: float, within: CodeType, share: float) -> None:
+    def __init__(self, state: State, files: _Files, hz: float, within: CodeType, share: float) -> None:
         super().__init__(state, files, hz, within, _ORIGINS)
-        self._share, self._shortest_ns = share, self._slot_ns
+        self._share, self._shortest_ns = share, self.slot_ns
         self._before = (0, 0)  # CPU time of this thread, and of the process, when it wrote last
 
-    def _sample(self) -> None:
-        if not self._before[1]:
-            self._before = time.thread_time_ns(), time.process_time_ns()
-        written = self._flushed
-        super()._sample()
-        if self._flushed != written:
-            self._settle()
+    def _run(self) -> None:
+        self._before = time.thread_time_ns(), time.process_time_ns()
+        super()._run()
 
     def _settle(self) -> None:
         """How long until the next look, after what the last ones took?"""
@@ -72,28 +71,15 @@ class WorkerSampler(Sampler):
         if self._written >= HALVED_AFTER:
             self._written = 0
             self._shortest_ns *= 2
-        wanted = self._slot_ns
+        wanted = self.slot_ns
         if spent > allowed:
             wanted *= 2
         elif spent * _WELL_BELOW < allowed:
             wanted //= 2
-        self._slot_ns = max(self._shortest_ns, min(wanted, _LONGEST_NS))
+        self.slot_ns = max(self._shortest_ns, min(wanted, _LONGEST_NS))
 
     def _thin_out(self, written: int) -> None:
         self._written += written  # what follows from it is settled with what looking costs
-
-
-class _Watched:
-    """The worker's own thread; its steps are the batches it has begun."""
-
-    phase, traced = 0, False
-
-    def __init__(self, lane: Lane) -> None:
-        self._lane, self.thread = lane, get_ident()
-
-    @property
-    def step(self) -> int:
-        return self._lane.seen
 
 
 class _Files:

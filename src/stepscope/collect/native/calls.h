@@ -36,7 +36,7 @@ static struct {
 } layout;
 
 enum { EVENT_CALL = 0, EVENT_RETURN = 3, EVENT_C_CALL = 4, EVENT_C_EXCEPTION = 5, EVENT_C_RETURN = 6 };
-enum { TABLE = 512, MOST_TARGETS = 256, DEEPEST = 64, MOST_SPANS = 4096 }; /* MOST_SPANS: PENDING_LIMIT in lane.py */
+enum { TABLE = 512, MOST_TARGETS = 256, DEEPEST_CALL = 64, MOST_SPANS = 4096 }; /* MOST_SPANS: PENDING_LIMIT in lane.py */
 enum { TIMED, ENTERS, LEAVES };                                             /* kinds of targets */
 enum { HAS_MORE = 4 };                                                      /* CO_VARARGS */
 
@@ -68,7 +68,7 @@ typedef struct {
     long long events;
     int stopping, depth, spans, targets, frames;
     Target table[TABLE];
-    Open open[DEEPEST];
+    Open open[DEEPEST_CALL];
     Called *called;
 } Watch;
 
@@ -115,7 +115,7 @@ static PyObject *spans_of(Watch *self)
     return rows;
 }
 
-static int keep(Watch *self, Open *open, long long end, long long cpu)
+static int keep_call(Watch *self, Open *open, long long end, long long cpu)
 {
     if (self->spans == MOST_SPANS) {
         PyObject *rows = spans_of(self);
@@ -197,7 +197,7 @@ static int begins(Watch *self, Target *target, PyObject *frame, void *inner, voi
         Py_XDECREF(label);
         return failed;
     }
-    if (self->depth == DEEPEST) {
+    if (self->depth == DEEPEST_CALL) {
         Py_XDECREF(label);
         return 0;
     }
@@ -227,7 +227,7 @@ static int returns(Watch *self, PyObject *frame, PyObject *result)
         long long end = calls_now(CLOCK_MONOTONIC), cpu = calls_now(CLOCK_THREAD_CPUTIME_ID);
         int begun_only = result && (PyObject *)Py_TYPE(result) == self->generator; /* it has done nothing yet */
         if (end - open.start >= open.target->shortest && !begun_only)
-            failed = keep(self, &open, end, cpu);
+            failed = keep_call(self, &open, end, cpu);
         if (open.before && result && !failed)
             failed = calls_told(PyObject_CallFunction(self->answer, "LOO", open.name, open.before, result));
     }

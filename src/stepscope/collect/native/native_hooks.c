@@ -3,11 +3,12 @@
 #include "calls.h"
 #include "frameless.h"
 #include "hooks.h"
+#include "looker.h"
 #include "mapping.h"
 
-enum { VERSION = 3 }; /* FIELDS_VERSION in fields.py */
+enum { VERSION = 4 }; /* FIELDS_VERSION in fields.py */
 
-static PyTypeObject *hook_type, *watch_type;
+static PyTypeObject *hook_type, *looker_type, *watch_type;
 
 COLLECTED(use, Use, count, 1, )
 COLLECTED(clock, Clock, boundary, 11, )
@@ -78,6 +79,8 @@ static int fill(PyObject *module)
     if (add_type(module, "Writer", &writer_spec, &writer_type) < 0)
         return -1;
     if (add_type(module, "Watch", &watch_spec, &watch_type) < 0)
+        return -1;
+    if (add_type(module, "Looker", &looker_spec, &looker_type) < 0)
         return -1;
     return add_type(module, "Hook", &hook_spec, &hook_type);
 }
