@@ -1,12 +1,13 @@
 """Where the fields of the hot path lie: in the structs of native_hooks.c where that can be loaded, else in slots.
 
-The compiled part is left out where it was not built, does not fit the job's Python, or STEPSCOPE_HOOKS=python asks for
+The compiled part is left out where it was not built, does not fit the job's Python (one without the global lock, too), or STEPSCOPE_HOOKS=python asks for
 the Python hooks; nothing but the cost of a step changes.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ FIELDS_VERSION = 4
 
 
 def _load() -> Any:
-    if os.environ.get("STEPSCOPE_HOOKS") == "python":
-        return None
+    if os.environ.get("STEPSCOPE_HOOKS") == "python" or "t" in getattr(sys, "abiflags", ""):
+        return None  # a Python without the lock, which importing the compiled part would bring back, with a warning
     try:
         from . import native_hooks
     except Exception:
