@@ -40,6 +40,7 @@ _CATEGORIES = (
     "cpu_op", "user_annotation", "kernel", "gpu_memcpy", "cuda_runtime", "python_function", "ac2g", "gpu_memset",
     "cuda_driver", "Kernel", "Operator", "mtia_ccp_events", "cuda_sync", "gpu_user_annotation",
 )  # fmt: skip
+_MOST_TIME = 1e18  # larger ones are damage that was done already
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?")
 Damage = Callable[[bytes, random.Random], bytes]
 
@@ -226,9 +227,9 @@ def _times(events: list[Any], chance: random.Random) -> None:
     kind, by = chance.choice(("same", "back", "zero", "shift", "negative", "scale")), chance.uniform(-1e6, 1e6)
     for event in _some(events, chance):
         ts, dur = event.get("ts"), event.get("dur")
-        if not isinstance(ts, int | float):
+        if not isinstance(ts, int | float) or abs(ts) > _MOST_TIME:
             continue
-        long = dur if isinstance(dur, int | float) else 0
+        long = dur if isinstance(dur, int | float) and abs(dur) < _MOST_TIME else 0
         times = {"same": (1000, long), "back": (ts + long, long), "zero": (ts, 0), "shift": (ts + by, long),
                  "negative": (ts, -long), "scale": (ts, long * chance.choice((0.001, 100, 1e9)))}[kind]  # fmt: skip
         event.update(ts=times[0], **({"dur": times[1]} if dur is not None else {}))

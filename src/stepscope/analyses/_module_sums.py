@@ -149,12 +149,19 @@ def _started(run: Run, found: Modules) -> pl.Series:
         launched = launches(run)
     except MissingData:
         return pl.Series([None] * found.ranges.height, dtype=pl.Int64)
-    owner = np.where(launched.call >= 0, found.owner[launched.call], -1)
+    owner = _owners(found, launched.call)
     sums = np.zeros(found.ranges.height, dtype=np.int64)
     durations = (launched.work["end"] - launched.work["start"]).to_numpy()
     np.add.at(sums, owner[owner >= 0], durations[owner >= 0])
     has_device = found.ranges["rank"].is_in(launched.work["rank"].unique().implode())
     return pl.select(pl.when(has_device).then(pl.Series(sums))).to_series()
+
+
+def _owners(found: Modules, call: Ints) -> Ints:
+    """The range of a module that each call lies in, -1 for none; a trace may hold no calls at all."""
+    owner = np.full(len(call), -1, dtype=np.int64)
+    owner[call >= 0] = found.owner[call[call >= 0]]
+    return owner
 
 
 def _backward_calls(found: Modules, step: pl.Series) -> pl.DataFrame:
@@ -180,7 +187,7 @@ def _backward_calls(found: Modules, step: pl.Series) -> pl.DataFrame:
 def _module_work(run: Run) -> pl.DataFrame:
     found, launched = modules_of(run), launches(run)
     call = launched.call
-    owner = np.where(call >= 0, found.owner[call], -1)
+    owner = _owners(found, call)
     item = np.full(found.tree.frame.height + 1, -1, dtype=np.int64)
     item[found.inner] = found.ranges.height + np.arange(len(found.inner))
     owned = owner >= 0
