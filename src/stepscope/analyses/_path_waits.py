@@ -137,9 +137,10 @@ def _told(run: Run, order: HostOrder, work: Work, calls: pl.DataFrame) -> tuple[
     records = order.tree.frame.select("rank", "track", "correlation").with_row_index("record")
     asked = pl.col("correlation").is_in(told["waits_for_record"].drop_nulls().unique().implode())
     records = order.tree.with_threads(records.filter(asked & pl.Series(order.tree.calls)), "pid")
+    recorded = ("rank", "pid", "waits_for_record")
     told = told.join(
-        records.select("record", "rank", "pid", waits_for_record="correlation"),
-        on=("rank", "pid", "waits_for_record"), how="left",
+        records.select("record", "rank", "pid", waits_for_record="correlation").unique(recorded, keep="first", maintain_order=True),
+        on=recorded, how="left",
     )  # fmt: skip
     calls = order.tree.with_threads(calls, "pid")
     found = calls.join(told.select(*_CALL, "lane", "record"), on=_CALL, how="left", maintain_order="left")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from stepscope.core.places import AnyPath
+from stepscope.core.places import AnyPath, printable
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES, empty, polars_schema
 
@@ -34,7 +34,11 @@ class Sink:
         unknown = set(columns) - set(schema)
         if unknown:
             raise KeyError(f"{table} has no column {', '.join(sorted(unknown))}")
-        frame = pl.DataFrame(dict(columns), schema={name: schema[name] for name in columns})
+        kinds = {name: schema[name] for name in columns}
+        try:
+            frame = pl.DataFrame(dict(columns), schema=kinds)
+        except UnicodeEncodeError:  # names of files may hold bytes that are no text, which no table can hold
+            frame = pl.DataFrame({name: list(map(_text, values)) for name, values in columns.items()}, schema=kinds)
         missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in columns]
         self.parts.setdefault(table, []).append(frame.with_columns(missing).select(list(schema)))
 
@@ -53,6 +57,10 @@ class Sink:
             self.row("skipped", source=source, reason=reason, count=count)
         self.skipped.clear()
         return Run({name: pl.concat(self.parts[name]) if name in self.parts else empty(name) for name in TABLES}, path)
+
+
+def _text(value: object) -> object:
+    return printable(value) if isinstance(value, str) else value
 
 
 Reader = Callable[[Sink], object]

@@ -13,7 +13,7 @@ from stepscope.core.places.schemes import Address, address, is_url, listing
 if TYPE_CHECKING:
     from stepscope.core.places.remote import Remote
 
-__all__ = ["AnyPath", "is_file", "is_folder", "is_url", "look_again", "place", "shown", "split_query"]
+__all__ = ["AnyPath", "is_file", "is_folder", "is_url", "look_again", "place", "printable", "shown", "split_query"]
 
 AnyPath: TypeAlias = Union[Path, "Remote"]  # `|` would need the class, whose module loads fsspec
 """A path, here or elsewhere: `open("rb")`, `name`, `/`, `glob`, `iterdir`, `stat`, `read_bytes`, `write_bytes`."""
@@ -52,7 +52,12 @@ def look_again(where: object) -> str:
 def shown(given: "str | AnyPath") -> str:
     """A path or URL as it may be shown: without a user, a password and a query. Raises BadInput as `place` does."""
     found = address(given) if isinstance(given, str) and is_url(given) else None
-    return found.url if isinstance(found, Address) else str(given)
+    return found.url if isinstance(found, Address) else printable(str(given))
+
+
+def printable(name: str) -> str:
+    r"""The name of a file as text: bytes of it that are not UTF-8, kept by Python as half characters, as `\udcff`."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def split_query(given: str) -> tuple[str, str]:
