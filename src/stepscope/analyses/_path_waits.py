@@ -138,10 +138,8 @@ def _told(run: Run, order: HostOrder, work: Work, calls: pl.DataFrame) -> tuple[
     asked = pl.col("correlation").is_in(told["waits_for_record"].drop_nulls().unique().implode())
     records = order.tree.with_threads(records.filter(asked & pl.Series(order.tree.calls)), "pid")
     recorded = ("rank", "pid", "waits_for_record")
-    told = told.join(
-        records.select("record", "rank", "pid", waits_for_record="correlation").unique(recorded, keep="first", maintain_order=True),
-        on=recorded, how="left",
-    )  # fmt: skip
+    records = records.select("record", "rank", "pid", waits_for_record="correlation")
+    told = told.join(records.unique(recorded, keep="first", maintain_order=True), on=recorded, how="left")
     calls = order.tree.with_threads(calls, "pid")
     found = calls.join(told.select(*_CALL, "lane", "record"), on=_CALL, how="left", maintain_order="left")
     lane, record = (found[name].cast(pl.Int64).fill_null(-1).to_numpy() for name in ("lane", "record"))

@@ -37,7 +37,9 @@ def build(run: Run) -> list[Block]:
     if devices.is_empty():
         return outside
     causes, gaps = (
-        table.join(devices, on=["rank", "device"], how="semi").sort(by, descending=True, maintain_order=True)
+        table.join(devices, on=["rank", "device"], how="semi", nulls_equal=True).sort(
+            by, descending=True, maintain_order=True
+        )
         for table, by in ((_placed(idle(run)), "total"), (_placed(idle_gaps(run)), "duration"))
     )
     lone = devices["device"].n_unique() == 1
