@@ -166,3 +166,25 @@ def test_a_loop_of_pure_python_below_the_training_loop_may_leave_it() -> None:
         )  # fmt: skip
     (finding,) = found(synth.run())
     assert "hundredth step" in finding.advice[0].text
+
+
+def test_a_stall_inside_a_framework_is_named_with_what_the_framework_does_there() -> None:
+    """Every tenth step a checkpoint of 300 ms, on the one line that all of the training is on."""
+    synth, at = Synth(), 0.0
+    line = {"function": "<module>", "text": "trainer.fit(model)", "frames": [FIT]}
+    for step in range(44):
+        saves = 300 if step % 10 == 9 else 0
+        synth.step(step, at, at + 50 + saves, forward=20, backward=25, optimizer=5)
+        for phase, time in (("forward", 25), ("backward", 25)):
+            synth.sample(step, at, time, phase, SCRIPT, 60, call="lightning/pytorch/loops/fit_loop.py:200 run",
+                         between=[], leaf="torch/nn/modules/linear.py:125 forward", **line)  # fmt: skip
+        for tick in range(saves // 50):
+            synth.sample(
+                step, at + 50 + 50 * tick, 50, "other", SCRIPT, 60, call="lightning/pytorch/trainer/trainer.py:500 fit",
+                between=["lightning/pytorch/callbacks/model_checkpoint.py ModelCheckpoint.on_train_batch_end"],
+                leaf="torch/serialization.py:900 save", **line,
+            )  # fmt: skip
+        at += 50 + saves
+    (finding,) = found(synth.run())
+    assert finding.title == "lightning saves checkpoints inside the training loop"
+    assert [advice.code for advice in finding.advice] == ["ModelCheckpoint(..., every_n_train_steps=1000)"]

@@ -77,14 +77,14 @@ def _host_lines(run: Run) -> tuple[HostLines, ...]:
     sums = ordinary.group_by("rank").agg(pl.col("duration", *PHASES).sum())
     per_rank = samples.group_by("rank").agg(pl.col("weight").sum(), pl.len().alias("samples"))
     per_rank = per_rank.join(sums, on="rank").join(table.group_by("rank").len("steps"), on="rank").sort("rank")
-    samples = with_purpose(samples)
     groups: list[HostLines] = []
     for row in per_rank.iter_rows(named=True):
         own = samples.filter((pl.col("rank") == row["rank"]) & pl.col("file").is_not_null())
         step = row["duration"] / row["steps"]
         gaps = forward_gaps(run).get(row["rank"], 0.0) * row["forward"] / row["steps"]
-        chosen = _with_forward(own, gaps / step * row["weight"])
-        groups += _groups(chosen, row, step, gaps, loop_frames(own))
+        loop = loop_frames(own)
+        chosen = with_purpose(_with_forward(own, gaps / step * row["weight"]), loop)
+        groups += _groups(chosen, row, step, gaps, loop)
     return tuple(groups)
 
 

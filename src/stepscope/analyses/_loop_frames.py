@@ -17,6 +17,7 @@ __all__ = ["LoopFrames", "innermost", "loop_frames", "with_purpose"]
 NEARLY = 0.9  # of the samples of the model's work: a few fall to other threads' stacks and to warm-up code
 PHASES = 2  # of the model, at least: a line of forward alone is below the loop, not around it
 _MODEL = ("forward", "backward", "optimizer")
+_APART = "\0"  # between frames: no file name holds it
 _LOOP = re.compile(r"^\s*(?:async\s+for|for|while)\b")
 
 
@@ -37,8 +38,9 @@ def loop_frames(samples: pl.DataFrame) -> LoopFrames:
     """The frames of one rank's samples that contain the training loop."""
     work = samples.filter(pl.col("phase").is_in(_MODEL))
     own = pl.format("{}:{} {}", "file", "line", pl.col("function").fill_null(""))
-    paths = work.select("phase", "weight", frame=pl.coalesce("frames", pl.concat_list(own)))
-    paths = paths.with_row_index("sample").explode("frame")
+    path = pl.coalesce("frames", pl.concat_list(own)).list.join(_APART)
+    paths = work.group_by("phase", path.alias("path")).agg(pl.col("weight").sum()).with_row_index("sample")
+    paths = paths.with_columns(frame=pl.col("path").str.split(_APART)).explode("frame")
     return LoopFrames(
         lines=_around(paths, int(work["weight"].sum())),
         functions=_around(paths.with_columns(pl.col("frame").str.replace(r":-?\d+ ", " ")), int(work["weight"].sum())),
@@ -51,13 +53,15 @@ def _around(paths: pl.DataFrame, whole: int) -> frozenset[str]:
     return frozenset(around["frame"].drop_nulls())
 
 
-def with_purpose(samples: pl.DataFrame) -> pl.DataFrame:
-    """Add `purpose`, as the library frames of each sample tell it, to rows of `stacks`."""
+def with_purpose(samples: pl.DataFrame, loop: LoopFrames) -> pl.DataFrame:
+    """Add `purpose`, as library frames tell it, to rows of `stacks` whose line contains the loop; null for others."""
     columns = ["call", "between", "leaf"]
     kinds = samples.select(columns).unique(maintain_order=True)
     told = [purpose((call, *(between or ()), leaf)) for call, between, leaf in kinds.iter_rows()]
     kinds = kinds.with_columns(pl.Series("purpose", told, dtype=pl.String))
-    return samples.join(kinds, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    told_all = samples.join(kinds, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    own = pl.format("{}:{} {}", "file", "line", pl.col("function").fill_null(""))
+    return told_all.with_columns(purpose=pl.when(own.is_in(list(loop.lines))).then("purpose"))
 
 
 def innermost(samples: pl.DataFrame) -> str:

@@ -19,6 +19,7 @@ from itertools import pairwise
 import polars as pl
 
 from stepscope.analyses._checkpoints import saves
+from stepscope.analyses._purposes import purpose
 from stepscope.analyses._samples import steady_samples
 from stepscope.analyses._work import with_work
 from stepscope.analyses.steady_steps import steady_steps
@@ -51,7 +52,8 @@ class StallGroup:
     `steps` are those that were recorded apart, each stands for `weight` of them.
     `cause` is "evaluation", "line" or "unknown"; `distance` the median number of steps between two of them;
     `excess` the time in ns that all of them together take above the median; `regular` whether the distances agree;
-    `saves` whether they write a checkpoint, None if no sample tells.
+    `saves` whether they write a checkpoint, None if no sample tells. `purpose` is what a framework is at in them (see
+    `_purposes`), None where nothing tells, and `inside` its innermost function in most samples.
     """
 
     rank: int
@@ -62,6 +64,8 @@ class StallGroup:
     excess: int
     places: tuple[Place, ...]
     saves: bool | None
+    purpose: str | None
+    inside: str
     weight: int = 1
 
     @property
@@ -86,6 +90,7 @@ class _Sample:
     call: str | None
     leaf: str | None
     expression: str | None
+    between: list[str] | None
 
 
 def stall_groups(run: Run) -> tuple[StallGroup, ...]:
@@ -171,8 +176,22 @@ def _group(
         excess=int(long["excess"].sum()),
         places=places,
         saves=saves((sample.weight, sample.call, sample.leaf, sample.expression) for sample in samples),
+        purpose=_most((purpose(_library(sample)), sample.weight) for sample in samples),
+        inside=_most((_library(sample)[-2], sample.weight) for sample in samples) or "",
         weight=weight,
     )
+
+
+def _library(sample: _Sample) -> tuple[str | None, ...]:
+    """The library frames of a sample, outermost first; the last is the leaf, that before it the innermost of them."""
+    return (sample.call, *(sample.between or ()), sample.leaf)
+
+
+def _most(told: Iterable[tuple[str | None, int]]) -> str | None:
+    """What most of the time tells; None where nothing does."""
+    pairs = list(told)
+    weights = _weights((name, weight) for name, weight in pairs if name)
+    return weights[0][0] if weights and 2 * weights[0][1] >= sum(weight for _, weight in pairs) else None
 
 
 def _regular(distances: Sequence[int]) -> bool:
@@ -231,7 +250,7 @@ def _within(samples: pl.DataFrame, steps: pl.DataFrame) -> list[_Sample]:
     ]
 
 
-_OF_CALL = ("work", "call", "leaf", "expression")
+_OF_CALL = ("work", "call", "leaf", "expression", "between")
 
 
 def _texts(path: list[str], texts: list[str | None] | None, text: str | None) -> tuple[str | None, ...]:

@@ -37,7 +37,6 @@ import polars as pl
 
 from stepscope.analyses._device_idle import DeviceIdle, device_idle
 from stepscope.analyses._host_lines import HostLines, host_lines
-from stepscope.analyses._purposes import framework
 from stepscope.analyses._settled import settled_steps
 from stepscope.analyses._spread_lines import SpreadLines, spread_lines
 from stepscope.analyses._work import has_gpu
@@ -46,6 +45,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.rules._frameworks import framework_advice, framework_title
 
 __all__ = ["RULE"]
 
@@ -139,13 +139,13 @@ def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
 
 def _title(group: HostLines) -> str:
     if group.purpose is not None:
-        return f"{framework((group.inside,)) or 'The framework'} {_AT[group.purpose]} inside the training loop"
+        return framework_title(group.purpose, group.inside)
     return "A line of the script holds the step up"
 
 
 def _advice(group: HostLines) -> Iterator[Advice]:
     if group.purpose is not None:
-        yield from _of_framework(group)
+        yield framework_advice(group.purpose, group.inside)
         return
     text = " ".join(place.text for place in group.places)
     if group.holds_loop:
@@ -169,37 +169,6 @@ def _advice(group: HostLines) -> Iterator[Advice]:
     yield Advice(text="Take the line out of the training loop, or run it in every hundredth step only", code=_RARELY)
 
 
-def _of_framework(group: HostLines) -> Iterator[Advice]:
-    """What a framework does by its settings is made rarer by its settings."""
-    purpose = group.purpose or ""
-    settings = next((codes for names, codes in _SETTINGS if framework((group.inside,)) in names), {})
-    yield Advice(text=f"{_RARER[purpose]}; the time goes by inside {group.inside}", code=settings.get(purpose, ""))
-
-
-_AT = {"checkpoint": "saves checkpoints", "evaluation": "validates", "logging": "logs"}
-_RARER = {
-    "checkpoint": "Save less often, or write the checkpoint in another thread or process",
-    "evaluation": "Validate less often, or on a part of the data",
-    "logging": "Log less often",
-}
-_SETTINGS: tuple[tuple[tuple[str, ...], dict[str, str]], ...] = (
-    (
-        ("transformers", "trl", "sentence_transformers"),
-        {
-            "checkpoint": 'TrainingArguments(..., save_strategy="steps", save_steps=1000)',
-            "evaluation": 'TrainingArguments(..., eval_strategy="steps", eval_steps=1000)',
-            "logging": "TrainingArguments(..., logging_steps=100)",
-        },
-    ),
-    (
-        ("lightning", "pytorch_lightning"),
-        {
-            "checkpoint": "ModelCheckpoint(..., every_n_train_steps=1000)",
-            "evaluation": "Trainer(..., check_val_every_n_epoch=5, limit_val_batches=0.2)",
-            "logging": "Trainer(..., log_every_n_steps=100)",
-        },
-    ),
-)
 _RARELY = "if step % 100 == 0:\n    ...  # this line"
 _SAVE = """\
 saver = concurrent.futures.ThreadPoolExecutor(1)  # once

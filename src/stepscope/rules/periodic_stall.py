@@ -36,6 +36,7 @@ from stepscope.analyses._worker_starts import restarting_steps
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.rules._frameworks import framework_advice, framework_title
 
 __all__ = ["RULE"]
 
@@ -94,13 +95,17 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
 def _title(group: StallGroup, text: str) -> str:
     if group.cause == "evaluation":
         return "Validation inside the training loop holds training up"
+    if group.purpose is not None and not group.places:
+        return framework_title(group.purpose, group.inside)
     if _saves(group, text):
         return "Training stops for a checkpoint every so many steps"
     return "Training stops at regular intervals"
 
 
 def _advice(group: StallGroup, text: str) -> Iterator[Advice]:
-    if group.cause == "evaluation":
+    if group.purpose is not None and not group.places:  # no line of the user's enters it
+        yield framework_advice(group.purpose, group.inside)
+    elif group.cause == "evaluation":
         yield Advice(text="Validate less often, or on a part of the data")
         yield Advice(text="Validate without building a graph, with a larger batch", code=_VALIDATE)
     elif _saves(group, text):
