@@ -95,6 +95,7 @@ def test_steps_of_one_micro_batch_are_not_told_to_send_their_gradients_once() ->
     (several,) = diagnose(two_ranks(wait=0, sent=40, micro_batches=2).run()).findings
     told = [[advice for advice in block.finding.advice if "no_sync" in advice.code] for block in (one, several)]
     assert [len(advice) for advice in told] == [0, 1]
+    assert not any("bucket_cap_mb" in advice.code for advice in one.finding.advice), "all gradients are in one call"
 
 
 def test_a_job_that_uses_no_sync_is_not_told_to() -> None:

@@ -103,8 +103,16 @@ def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool)
     splits = "tensor" in group or (collective == "all_reduce" and rank in inferring_ranks(run))
     key = "tensor" if splits else _KINDS.get(collective, "other")
     less = replace(_LESS, code="") if key != "other" else _LESS  # the hook is DistributedDataParallel's
+    buckets = (_BUCKETS,) if key == "other" and not _one_call(run, rank) else ()
     fewer = (_ONCE,) if key == "other" and not _sends_once(run, rank) else ()
-    return (*_ADVICE[key], *fewer, *((less,) if too_much else ()))
+    return (*buckets, *_ADVICE[key], *fewer, *((less,) if too_much else ()))
+
+
+def _one_call(run: Run, rank: int) -> bool:
+    """Whether each step sends its gradients in one call: no bucket can be larger than that."""
+    own = (pl.col("rank") == rank) & (pl.col("collective") == "all_reduce")
+    calls = collective_calls(run).filter(own).drop_nulls("step").group_by("step").len()["len"]
+    return len(calls) > 0 and calls.max() == 1
 
 
 def _sends_once(run: Run, rank: int) -> bool:
@@ -127,6 +135,10 @@ _KINDS = {
     "broadcast": "broadcast",
     "barrier": "barrier",
 }
+_BUCKETS = Advice(
+    text="Send gradients in large buckets while backward goes on",
+    code="model = DistributedDataParallel(model, bucket_cap_mb=100, gradient_as_bucket_view=True)",
+)
 _ONCE = Advice(
     text="When accumulating gradients, communicate once per step",
     code="with model.no_sync():  # all micro-batches but the last\n    loss.backward()",
@@ -138,13 +150,7 @@ _LESS = Advice(
     "model.register_comm_hook(None, default_hooks.bf16_compress_hook)",
 )
 _ADVICE = {
-    "other": (
-        Advice(
-            text="Send gradients in large buckets while backward goes on",
-            code="model = DistributedDataParallel(model, bucket_cap_mb=100, gradient_as_bucket_view=True)",
-        ),
-        Advice(text="Raise the batch of each rank, so that there is more to compute per collective"),
-    ),
+    "other": (Advice(text="Raise the batch of each rank, so that there is more to compute per collective"),),
     "sharded": (
         Advice(
             text="Fetch the next layers' parameters while this one computes (FSDP2; FSDP1: forward_prefetch=True)",
