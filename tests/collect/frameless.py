@@ -1,5 +1,7 @@
 """Run by every Python there is: hooks that make no frame behave as functions do. argv: the folder of the package."""
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,type-arg"
+
 import gc
 import sys
 import traceback

@@ -22,7 +22,7 @@ QUIET = ("--quiet", "--no-report")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a job left behind. `err` without the launcher's lines; `files`: a digest for each in its folder."""
+    """What one run of a job left behind. `err` is without the launcher's lines, `files` has a digest for each."""
 
     code: int
     out: str

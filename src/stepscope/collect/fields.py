@@ -1,7 +1,8 @@
 """Where the fields of the hot path lie: in the structs of native_hooks.c where that can be loaded, else in slots.
 
-The compiled part is left out where it was not built, does not fit the job's Python (one without the global lock, too), or STEPSCOPE_HOOKS=python asks for
-the Python hooks; nothing but the cost of a step changes.
+The compiled part is left out where it was not built, does not fit the job's Python (one without the global lock, too),
+or STEPSCOPE_HOOKS=python asks for the Python hooks. A step then costs more; calls inside samples are not recorded, and
+lines by taking turns with the job.
 """
 
 from __future__ import annotations

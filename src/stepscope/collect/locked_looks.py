@@ -27,9 +27,27 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .lines import Sampler
+    class Sampler(Protocol):
+        """As lines.Sampler: what is sampled, and who takes the samples."""
+
+        state: Any
+        within: CodeType | None
+        origins: Any
+        slot_ns: int
+        late_ns: int
+        file: Any
+        stop: Any
+        collecting: bool
+        spares_traced_steps: bool
+
+        def keep(self, now: int, step: int, weight: int, phase: int, flags: int, spots: tuple[Any, ...]) -> None: ...
+
+        def keep_collections(self) -> list[tuple[int, int]]: ...
+
+        def flush(self) -> None: ...
+
 
 __all__ = ["HARMLESS", "PROMPT_S", "TakingTurns", "walked"]
 

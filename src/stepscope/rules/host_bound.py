@@ -45,7 +45,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules._frameworks import framework_advice, framework_title
+from stepscope.predict.framework_settings import framework_advice, framework_title
 
 __all__ = ["RULE"]
 

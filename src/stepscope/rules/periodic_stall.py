@@ -36,7 +36,7 @@ from stepscope.analyses._worker_starts import restarting_steps
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules._frameworks import framework_advice, framework_title
+from stepscope.predict.framework_settings import framework_advice, framework_title
 
 __all__ = ["RULE"]
 

@@ -52,7 +52,7 @@ def in_new_thread(loader: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
             for batch in loader:
                 ready.put(batch)
             ready.put(None)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             ready.put(error)
 
     thread = threading.Thread(target=read)

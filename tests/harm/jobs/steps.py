@@ -72,7 +72,9 @@ def meta() -> int:
             for _ in range(3):
                 descend(inner, optimizer, torch.randn(4, 8))
         loss = inner(torch.randn(4, 8)).pow(2).mean()
-        for parameter, gradient in zip(model.parameters(), torch.autograd.grad(loss, inner.parameters()), strict=True):
+        for parameter, gradient in zip(
+            model.parameters(), torch.autograd.grad(loss, list(inner.parameters())), strict=True
+        ):
             parameter.grad = gradient
         outer.step()
     return 12 + 5
