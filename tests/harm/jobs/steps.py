@@ -102,7 +102,7 @@ def own() -> int:
             with torch.no_grad():
                 for parameter in model.parameters():
                     assert parameter.grad is not None
-                    parameter -= 0.01 * parameter.grad
+                    parameter -= 0.01 * parameter.grad  # type: ignore[misc]
 
     for batch in batches(9):
         descend(model, Own(), batch)
