@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch._dynamo  # what the children would import each
 from torch.utils.data import DataLoader, TensorDataset
 
 import stepscope
