@@ -18,7 +18,9 @@ def compute(run: Run) -> pl.DataFrame:
     left_out = pl.col("tags").list.contains("warm-up") | pl.col("tags").list.contains("empty")
     warm = steps(run).filter(~left_out)
     if warm.is_empty():
-        raise MissingData("steps after warm-up", how=f"train for more than {WARM_UP_STEPS} steps")
+        if steps(run)["tags"].list.contains("warm-up").any():
+            raise MissingData("steps after warm-up", how=f"train for more than {WARM_UP_STEPS} steps")
+        raise MissingData("steps in which anything ran", how="record it again: all steps of this trace are empty")
     disturbed = pl.col("tags").list.contains("traced") | pl.col("tags").list.contains("tracing")
     return warm.filter(~disturbed | disturbed.all().over("rank"))
 

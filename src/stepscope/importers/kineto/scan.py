@@ -246,7 +246,7 @@ class _List:
         size = max(_WINDOW, scanner.fault_at - begin + 2 * MARGIN)
         while True:
             end = min(begin + size, piece.end)
-            window = bytes(piece.buffer[begin:end])
+            window = bytes(memoryview(piece.buffer)[begin:end])
             is_all = is_end and end == piece.end
             step = mending.step(window, state, is_end=is_all, is_first=self.flaw is None)
             if step is not None:

@@ -69,6 +69,8 @@ def header_of(path: AnyPath, document: Document, found: Found) -> dict[str, Any]
         why = f"{EVENTS} is a JSON {_kind(events)}, not a list"
     elif not found.elements and (document.truncated or document.lost):
         why = "the file is truncated or damaged before the end of its first event"
+        if document.lost > 1:
+            why = f"none of its {document.lost} events is valid JSON"
     elif found.elements and not found.has_events:
         why = "a list that holds no events, so it is not a profiler trace"
     elif any(key in header for key in _PADDLE):
