@@ -231,7 +231,9 @@ def _gaps(run: Run, rank: int) -> tuple[tuple[float, str], ...]:
         gaps = idle_gaps(run).filter(pl.col("rank") == rank)
     except MissingData:
         return ()
-    longest = gaps.sort("duration", descending=True).head(FEW_GAPS)
+    steps = gaps["step"].drop_nulls().n_unique()
+    few = min(FEW_GAPS, steps // 2) if steps > 1 else FEW_GAPS  # one in each step comes again and again
+    longest = gaps.sort("duration", descending=True).head(few)
     if int(longest["duration"].sum()) < MOST * int(gaps["duration"].sum()):
         return ()
     needed = longest.filter(pl.col("duration") >= WORTH_TELLING * int(gaps["duration"].sum()))
