@@ -15,7 +15,10 @@ TYPE_CHECKING = False  # the typing module and those below cost the job's start 
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["NOT_TOLD", "Standby", "told"]
+__all__ = ["NOT_TOLD", "PARTLY", "Standby", "told"]
+
+PARTLY = "failed unexpectedly, please report it: "
+"""How a report says, behind everything else, which of its views failed."""
 
 NOT_TOLD = os.EX_TEMPFAIL
 """Exit code of a process that stood by in vain."""

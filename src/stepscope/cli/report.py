@@ -84,9 +84,10 @@ def COMMAND(
 def _end_with(failed: tuple[str, ...]) -> None:
     """Say what failed on stderr, with an exit code of its own: everything else was written."""
     if failed:
+        from stepscope.cli._standby import PARTLY
         from stepscope.cli.main import FAILED
 
-        click.echo(f"stepscope: failed unexpectedly, please report it: {', '.join(failed)}", err=True)
+        click.echo(f"stepscope: {PARTLY}{', '.join(failed)}", err=True)
         click.get_current_context().exit(FAILED)
 
 

@@ -17,7 +17,7 @@ import click
 
 from stepscope.cli._folder import run_folder
 from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
-from stepscope.cli._standby import Standby
+from stepscope.cli._standby import PARTLY, Standby
 from stepscope.cli._watching import Watching
 from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Departure, Exit, launch, leave, resolve
 from stepscope.core.errors import BadInput
@@ -199,7 +199,8 @@ def _analyse(standby: Standby) -> None:
     if code:
         lines = said.splitlines()
         why = lines[0] if code == 2 and lines else lines[-1] if lines else f"ended with {code}"
-        _say(f"the recording could not be analysed: {why.removeprefix('stepscope: ')}")
+        why = why.removeprefix("stepscope: ")
+        _say(why if why.startswith(PARTLY) else f"the recording could not be analysed: {why}")
     click.echo("", err=True)
 
 

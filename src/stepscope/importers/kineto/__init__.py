@@ -8,6 +8,9 @@ counted.
 Times: the decimal text of `ts` and `dur` (µs) times 1000, exactly, plus `baseTimeNanoseconds`. Events of a device get
 the pid of the process that launched them, because correlation ids are unique within a process; `device` and `stream`
 are the arguments of that name, else pid and tid. Categories of 2021 and of today map to the same kinds.
+
+Also read are `trace_view.json` of Ascend's profiler (torch_npu), whose tasks are work of the device, and what
+torch.autograd.profiler exports (`other_writers`).
 """
 
 import gc
