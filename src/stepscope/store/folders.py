@@ -176,7 +176,11 @@ def _kinds_in(path: AnyPath) -> str:
     if not isinstance(path, Path):
         return ""
     kinds: Counter[str] = Counter()
-    for file in islice(filter(is_file, sorted(path.iterdir())), _LOOKED_AT):
+    try:
+        files = sorted(path.iterdir())
+    except OSError:
+        return ""  # what is wrong with the folder is said before
+    for file in islice(filter(is_file, files), _LOOKED_AT):
         try:
             known = foreign(file, head(file))
         except BadInput:
