@@ -241,7 +241,7 @@ class Session:
         self._helpers, self._recorder = [], None
         try:
             recorder.close()
-        except OSError:
+        except Exception:
             return
 
     def forked(self) -> None:
@@ -259,7 +259,7 @@ class Session:
         if recorder is not None:
             try:
                 recorder.close()
-            except OSError:
+            except Exception:
                 return
 
 

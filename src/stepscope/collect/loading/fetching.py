@@ -43,26 +43,16 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
         lane = self.__dict__.get("_stepscope_lane")
-        if lane is None or not lane.fetching():
-            try:
-                return original(self, possibly_batched_index)
-            except BaseException as error:
-                without_our_frames(error)
-                raise
-        before = cpu_ns()
-        held = _prepare(self, lane)
-        calls = _prepare_calls(self, lane) if len(held) > 1 else None
-        lane.core_wait = core_wait()
-        lane.process = process_ns()
-        start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
-        lane.detail_cost = cpu - before
+        begun = None if lane is None else _begin(self, lane)
         try:
             data = original(self, possibly_batched_index)
         except BaseException as error:
-            _close(lane, self, _put_back(self, held, calls), possibly_batched_index, start, cpu, FAILED)
+            if begun is not None:
+                _end(lane, self, begun, possibly_batched_index, FAILED)
             without_our_frames(error)
             raise
-        _close(lane, self, _put_back(self, held, calls), possibly_batched_index, start, cpu, 0)
+        if begun is not None:
+            _end(lane, self, begun, possibly_batched_index, 0)
         return data
 
     fetch.__name__, fetch.__qualname__, fetch.__doc__ = "fetch", original.__qualname__, original.__doc__
@@ -94,11 +84,11 @@ def counted(
 
     def look(*given: Any) -> Any:
         nonlocal left, ahead
-        lane.passed(ahead - 1)
         try:
+            lane.passed(ahead - 1)
             return hook(this(), *given)
         finally:
-            left = ahead = lane.uncounted()
+            left = ahead = _uncounted(lane)
 
     def count_fetch(possibly_batched_index: Any) -> Any:
         nonlocal left
@@ -121,8 +111,47 @@ def counted(
     return count_fetch if takes_index else count
 
 
+def _uncounted(lane: Lane) -> int:
+    """As `lane.uncounted`. Never raises."""
+    try:
+        return lane.uncounted()
+    except Exception:
+        return sys.maxsize
+
+
 FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE, takes_index=True).__code__
 """The code that every fetch goes through: what it calls makes a batch."""
+
+
+def _begin(fetcher: Any, lane: Lane) -> Any:
+    """What is to be put back after a fetch that is recorded, and when it began; else None. Never raises."""
+    held: dict[str, Any] = {}
+    try:
+        if not lane.fetching():
+            return None
+        before = cpu_ns()
+        held = _prepare(fetcher, lane)
+        calls = _prepare_calls(fetcher, lane) if len(held) > 1 else None
+        lane.core_wait = core_wait()
+        lane.process = process_ns()
+        start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
+        lane.detail_cost = cpu - before
+        return held, calls, start, cpu
+    except Exception:
+        lane.live, lane.due = False, sys.maxsize
+        fetcher.__dict__.update(held)
+        return None
+
+
+def _end(lane: Lane, fetcher: Any, begun: Any, index: Any, flags: int) -> None:
+    """A fetch that is recorded has ended. Never raises."""
+    held, calls, start, cpu = begun
+    try:
+        ended = _put_back(fetcher, held, calls)
+        _close(lane, fetcher, ended, index, start, cpu, flags)
+    except Exception:
+        lane.live, lane.due = False, sys.maxsize
+        fetcher.__dict__.update(held)
 
 
 def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:

@@ -58,11 +58,12 @@ class Loading:
             leave_note(self._run_dir, "calls inside the samples", NOT_COMPILED)
         try:
             spans = self.open("main", {})
+            lane = None if spans is None else kind(spans, self._made + 1)
         except Exception as error:
             self.fail(error)
             return None
         self._made += 1
-        return None if spans is None else kind(spans, self._made)
+        return lane
 
     def sample_lines(self, lane: Lane, within: CodeType) -> WorkerSampler | None:
         """Sample the lines of this worker, in what `within` calls; None: not asked for. Never raises."""

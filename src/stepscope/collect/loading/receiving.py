@@ -5,6 +5,7 @@ With num_workers=0 it makes the batches itself, and their fetches are timed as i
 
 from __future__ import annotations
 
+import sys
 import time
 
 from ..unseen import unseen
@@ -39,7 +40,7 @@ class Receiver(Lane):
     that came last; `previous`: when the one that was recorded last was asked for; `pace`: time from one batch to the
     next, smoothed; `pins`: another thread takes them out of the queue."""
 
-    __slots__ = ("arrived", "arrived_cpu", "got", "pace", "pins", "previous")
+    __slots__ = ("arrived", "arrived_cpu", "got", "pace", "pins", "previous", "recv_bytes")
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         super().__init__(spans, iterator)
@@ -47,7 +48,12 @@ class Receiver(Lane):
         self.arrived = self.arrived_cpu = self.pace = self.previous = 0
         self.got = -1
         self.pins = False
+        self.recv_bytes: Any = None  # of the queue's pipe, while ours takes its place
         self.live = True  # the first indices are sent before the first batch is asked for
+
+    def give_up(self) -> None:
+        """Record no more batches: something went wrong."""
+        self.live, self.due = False, sys.maxsize
 
     def asked(self, now: int) -> None:
         """The training process asks for a batch that is recorded."""
@@ -196,34 +202,56 @@ def _next_data_hook(original: Method) -> Method:
 
     def _next_data(self: Any) -> Any:
         lane = self._stepscope_lane
-        if not lane.enter(-1):
+        begin = _asks(self, lane)
+        if not begin:
             return original(self)
-        begin = _now()
-        lane.asked(begin)
-        queue = None if lane.pins else self._worker_result_queue
-        recv_bytes = getattr(queue, "_recv_bytes", None)
         try:
-            self._try_get_data, self._try_put_index = _timed_get(self, lane), _timed_put(self, lane)
-            if queue is not None:
-                queue._recv_bytes = lane.receiving(recv_bytes)
             data = original(self)
         except BaseException as error:
             lane.live = False
             lane.seen -= isinstance(error, StopIteration)  # the end of an epoch is no batch
             raise
         finally:
-            if queue is not None:
-                queue._recv_bytes = recv_bytes
+            if not lane.pins:
+                self._worker_result_queue._recv_bytes = lane.recv_bytes
             for name in _TIMED:  # each holds the iterator
                 self.__dict__.pop(name, None)
-        batch = self._rcvd_idx - 1 if getattr(self, "_in_order", True) else lane.got
+        _has_waited(self, lane, begin)
+        return data
+
+    return _next_data
+
+
+def _asks(iterator: Any, lane: Receiver) -> int:
+    """The training process asks for a batch: since when, if the wait is recorded, else 0. Never raises."""
+    try:
+        if not lane.enter(-1):
+            return 0
+        lane.asked(begin := _now())
+        queue = None if lane.pins else iterator._worker_result_queue
+        lane.recv_bytes = getattr(queue, "_recv_bytes", None)
+        receiving = lane.receiving(lane.recv_bytes)
+        iterator._try_get_data, iterator._try_put_index = _timed_get(iterator, lane), _timed_put(iterator, lane)
+        if queue is not None:
+            queue._recv_bytes = receiving
+        return begin
+    except Exception:
+        lane.give_up()
+        for name in _TIMED:
+            iterator.__dict__.pop(name, None)
+        return 0
+
+
+def _has_waited(iterator: Any, lane: Receiver, begin: int) -> None:
+    """It has the batch that it asked for. Never raises."""
+    try:
+        batch = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else lane.got
         end, cpu = _now(), cpu_ns()
         lane.spans.write(WAIT, begin, end - begin, -1, batch, lane.iterator, lane.epoch, lane.weight())
         lane.next_due(BATCH_COST, lane.pace or _UNKNOWN_NS)
         lane.measured(cpu_ns() - cpu)
-        return data
-
-    return _next_data
+    except Exception:
+        lane.give_up()
 
 
 def _timed_get(iterator: Any, lane: Receiver) -> Method:
@@ -231,10 +259,13 @@ def _timed_get(iterator: Any, lane: Receiver) -> Method:
 
     def _try_get_data(*args: Any, **kwargs: Any) -> Any:
         result = original(iterator, *args, **kwargs)
-        if result[0]:
-            lane.got = result[1][0]
-            if not lane.pins:
-                lane.received(lane.got, lane.weight())
+        try:
+            if result[0]:
+                lane.got = result[1][0]
+                if not lane.pins:
+                    lane.received(lane.got, lane.weight())
+        except Exception:
+            lane.give_up()
         return result
 
     return _try_get_data
@@ -246,12 +277,20 @@ def _timed_put(iterator: Any, lane: Receiver) -> Method:
     def _try_put_index() -> None:
         begin, batch = _now(), iterator._send_idx
         original(iterator)
+        _sent(iterator, lane, begin, batch)
+
+    return _try_put_index
+
+
+def _sent(iterator: Any, lane: Receiver, begin: int, batch: int) -> None:
+    """Indices were sent, if there were any. Never raises."""
+    try:
         again = not lane.seen and iterator._rcvd_idx  # it passes over what was read before it was resumed
         if iterator._send_idx != batch and not again:
             weight = max(1, lane.weight())
             lane.spans.write(SEND_INDEX, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, weight)
-
-    return _try_put_index
+    except Exception:
+        lane.give_up()
 
 
 def _shutdown_hook(original: Method) -> Method:
@@ -299,19 +338,24 @@ class _Pinning:
 
     def get(self, *args: Any, **kwargs: Any) -> Any:
         item = self._in_queue.get(*args, **kwargs)
-        lane = self._in_queue.__dict__.get("_stepscope_lane")
         self._start = 0
-        if lane is not None and type(item[0]) is int and item[0] % lane.stride == 0:
-            lane.received(item[0], lane.stride)
-            self._batch, self._start, self._cpu = item[0], _now(), cpu_ns()
+        try:
+            lane = self._in_queue.__dict__.get("_stepscope_lane")
+            if lane is not None and type(item[0]) is int and item[0] % lane.stride == 0:
+                lane.received(item[0], lane.stride)
+                self._batch, self._start, self._cpu = item[0], _now(), cpu_ns()
+        except Exception:
+            self._start = 0
         return item
 
     def put(self, *args: Any, **kwargs: Any) -> None:
-        if self._start:
-            lane, start, self._start = self._in_queue._stepscope_lane, self._start, 0
-            lane.spans.write(
-                PIN, start, _now() - start, cpu_ns() - self._cpu, self._batch, lane.iterator, lane.epoch, lane.stride
-            )
+        start, self._start = self._start, 0
+        if start:
+            try:
+                lane, cpu = self._in_queue._stepscope_lane, cpu_ns() - self._cpu
+                lane.spans.write(PIN, start, _now() - start, cpu, self._batch, lane.iterator, lane.epoch, lane.stride)
+            except Exception:
+                lane = None
         self._out_queue.put(*args, **kwargs)
 
 

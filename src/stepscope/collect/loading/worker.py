@@ -53,14 +53,22 @@ def worker_hook(original: Callable[..., None], loading: Loading, kinds: Any) -> 
             without_our_frames(error)
             raise
         finally:
-            if sampler is not None:
-                sampler.close()
-            if lane is not None:
-                lane.spans.write(END, _now(), 0, -1, -1, 0, lane.epoch)
+            _end(lane, sampler)
 
     _worker_loop.__module__, _worker_loop.__qualname__ = original.__module__, original.__qualname__
     _worker_loop.__doc__, _worker_loop.__wrapped__ = original.__doc__, original  # type: ignore[attr-defined]
     return _worker_loop
+
+
+def _end(lane: _Working | None, sampler: Any) -> None:
+    """The loop of the worker has ended. Never raises."""
+    try:
+        if sampler is not None:
+            sampler.close()
+        if lane is not None:
+            lane.spans.write(END, _now(), 0, -1, -1, 0, lane.epoch)
+    except Exception:
+        return
 
 
 def _watch(given: dict[str, Any], loading: Loading, kinds: Any) -> _Working | None:
@@ -116,31 +124,49 @@ class _Working(Lane):
     def _timed_get(self, *args: Any, **kwargs: Any) -> Any:
         """`get` of the index queue: the worker has put its last batch when it is called, and has a next when it
         returns."""
-        if not self._waiting:  # torch asks again every five seconds
-            self._waiting = _now()
-            if self.live:  # the data set had ended: torch passed over this batch
-                self.live = False
-                self.seen -= 1
-                self.weights.pop(self.batch, None)
-            if self._entered:
-                self.spans.write(SET_UP, self._entered, self._waiting - self._entered, cpu_ns() - self._entered_cpu,
-                                 -1, 0, 0)  # fmt: skip
-                self._entered = 0
-            if self.ended:
-                self.spans.write(PUT, self.ended, self._waiting - self.ended, -1, self.batch, 0, self.epoch,
-                                 self.stood_for)  # fmt: skip
-                self.ended = 0
-        if self.seen < self.due:
-            self._waiting = 0
-            vars(self._queue).pop("get", None)
-            return self._get(*args, **kwargs)
+        timed = self._asks()
         task = self._get(*args, **kwargs)
-        begin, self._waiting = self._waiting, 0
-        if type(task) is tuple and self.enter(task[0]):
-            weight = self.weights[task[0]] = self.weight()
-            self.feeder.expect()
-            self.spans.write(INDEX_WAIT, begin, _now() - begin, -1, task[0], 0, self.epoch, weight)
+        if timed:
+            self._was_given(task)
         return task
+
+    def _asks(self) -> bool:
+        """The worker asks for a batch; is it timed? Never raises."""
+        try:
+            if not self._waiting:  # torch asks again every five seconds
+                self._waiting = _now()
+                self._tell_last(self._waiting)
+            if self.seen >= self.due:
+                return True
+        except Exception:
+            self.due = sys.maxsize
+        self._waiting = 0
+        vars(self._queue).pop("get", None)
+        return False
+
+    def _tell_last(self, now: int) -> None:
+        """Write what the worker did until now."""
+        if self.live:  # the data set had ended: torch passed over this batch
+            self.live = False
+            self.seen -= 1
+            self.weights.pop(self.batch, None)
+        if self._entered:
+            self.spans.write(SET_UP, self._entered, now - self._entered, cpu_ns() - self._entered_cpu, -1, 0, 0)
+            self._entered = 0
+        if self.ended:
+            self.spans.write(PUT, self.ended, now - self.ended, -1, self.batch, 0, self.epoch, self.stood_for)
+            self.ended = 0
+
+    def _was_given(self, task: Any) -> None:
+        """The worker has what it waited for. Never raises."""
+        try:
+            begin, self._waiting = self._waiting, 0
+            if type(task) is tuple and self.enter(task[0]):
+                weight = self.weights[task[0]] = self.weight()
+                self.feeder.expect()
+                self.spans.write(INDEX_WAIT, begin, _now() - begin, -1, task[0], 0, self.epoch, weight)
+        except Exception:
+            self.live, self.due = False, sys.maxsize
 
 
 def _fetcher_hook(original: Callable[..., Any], dataset: Any, lane: _Working) -> Callable[..., Any]:
@@ -152,9 +178,12 @@ def _fetcher_hook(original: Callable[..., Any], dataset: Any, lane: _Working) ->
         except BaseException as error:
             without_our_frames(error)
             raise
-        if getattr(fetcher, "dataset", None) is dataset:
-            lane.epoch += 1
-            count_fetches(fetcher, lane)
+        try:
+            if getattr(fetcher, "dataset", None) is dataset:
+                lane.epoch += 1
+                count_fetches(fetcher, lane)
+        except Exception:
+            vars(fetcher).pop("fetch", None)  # it is torch's own again
         return fetcher
 
     return create_fetcher
@@ -167,11 +196,12 @@ class Feeder:
     pickler in the module of the queue, and `_send_bytes` of the pipe.
     """
 
-    __slots__ = ("_lane", "_module", "_pickler", "_pipe", "_timed", "_told")
+    __slots__ = ("_lane", "_module", "_pickler", "_pipe", "_threads", "_timed", "_told")
 
     def __init__(self, lane: _Working, queue: Any) -> None:
         """Raises AttributeError for a queue of another kind."""
-        self._lane, self._pipe, self._told = lane, queue._send_bytes.__self__, False
+        self._lane, self._pipe = lane, queue._send_bytes.__self__
+        self._told, self._threads = False, 0
         self._module: Any = sys.modules[type(queue).__module__]
         self._pickler = self._module._ForkingPickler
         self._timed = type(self._pickler.__name__, (self._pickler,), {"dumps": staticmethod(self._dumps)})
@@ -182,32 +212,43 @@ class Feeder:
 
     def _dumps(self, item: Any, protocol: int | None = None) -> Any:
         """An item becomes bytes; they are sent when the other workers let them."""
-        lane = self._lane
-        weight = lane.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
+        weight = self._announced(item)
         if not weight:
             return self._pickler.dumps(item, protocol)
-        threads = 0
-        if not self._told:
-            self._told, threads = True, process_threads()
-            self._tell(item[1])
         start, cpu = _now(), cpu_ns()
         try:
             data = self._pickler.dumps(item, protocol)
         finally:
             self._module._ForkingPickler = self._pickler
-            if lane.weights:  # looked at last: another batch may have been announced meanwhile
+            if self._lane.weights:  # looked at last: another batch may have been announced meanwhile
                 self.expect()
-        end = _now()
-        used = cpu_ns() - cpu
-        lane.spans.write(SERIALIZE, start, end - start, used, item[0], 0, lane.epoch, weight, count=threads)
-        self._send_next(item[0], weight, end)
+        self._dumped(item[0], weight, start, cpu)
         return data
 
-    def _tell(self, batch: Any) -> None:
+    def _announced(self, item: Any) -> int:
+        """How many batches an item stands for that is recorded, 0 if it is not. Never raises: torch would go on without
+        the batch, and the job wait for it for ever."""
+        lane = self._lane
         try:
-            self._lane.spans.tell({"kind": "batch", "tensors": tensors(batch)})
+            weight = lane.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
+            self._threads = 0
+            if weight and not self._told:
+                self._told, self._threads = True, process_threads()
+                lane.spans.tell({"kind": "batch", "tensors": tensors(item[1])})
+            return weight
         except Exception:
-            return  # the disk is full
+            self._module._ForkingPickler = self._pickler
+            return 0
+
+    def _dumped(self, batch: int, weight: int, start: int, cpu: int) -> None:
+        """An item has become bytes, since `start`. Never raises."""
+        try:
+            lane, end = self._lane, _now()
+            used = cpu_ns() - cpu
+            lane.spans.write(SERIALIZE, start, end - start, used, batch, 0, lane.epoch, weight, count=self._threads)
+            self._send_next(batch, weight, end)
+        except Exception:
+            return
 
     def _send_next(self, batch: int, weight: int, start: int) -> None:
         """Have the next sending timed: that of this batch."""
