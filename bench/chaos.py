@@ -10,6 +10,7 @@ reads jumps; its files vanish. Exit code, both outputs, the data that the model 
 import argparse
 import atexit
 import builtins
+import contextlib
 import errno
 import functools
 import hashlib
@@ -340,7 +341,8 @@ def _disturb(fault: Fault, run: Path) -> None:
                 path.chmod(0o555 if path.is_dir() else 0o444)
         else:
             shutil.rmtree(run, ignore_errors=True)
-            run.write_text("no folder")
+            with contextlib.suppress(OSError):  # the recorder has just made it anew
+                run.write_text("no folder")
 
     if fault.times == "always":
         disturb()

@@ -67,12 +67,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
 
 def test_sums_and_shares_stay_what_they_are(both: tuple[Run, Run]) -> None:
     whole, merged = map(steps, both)
-    assert merged["weight"].sum() == pytest.approx(COUNT, abs=16)
+    assert merged["weight"].sum() == COUNT
     for part in ("duration", "data_wait", "forward", "other", "samples"):
         assert (merged[part] * merged["weight"]).sum() == pytest.approx(whole[part].sum(), rel=1e-4)
     ours, theirs = (steady_steps(run) for run in both)
     assert theirs["duration"].mean() == pytest.approx(ours["duration"].mean(), rel=1e-3)
-    assert theirs["weight"].unique().to_list() == [16]
+    assert theirs["weight"].max() == 16
+    assert theirs.filter(pl.col("weight") < 16).height <= 1
 
 
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 0.99])

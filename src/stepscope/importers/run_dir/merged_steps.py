@@ -99,6 +99,8 @@ class StepMerger:
         rows = np.concatenate([*self._alone, *self._merged])
         weights = np.full(len(rows), self.weight, np.int64)
         weights[: sum(map(len, self._alone))] = 1
+        if len(last):
+            weights[-1] = len(last)
         order = np.argsort(rows["start"], kind="stable")
         members, shown = (np.concatenate(part) for part in zip(*self._members, strict=True))
         by_step = np.argsort(members, kind="stable")
