@@ -385,3 +385,37 @@ def test_labels_of_the_users_code_are_spans_where_they_are_entered(lane: Lane, m
     labels = {row["name"]: row["file"] for row in told if row.get("file") in (__file__, None) and row.get("id")}
     assert labels["outer"] == labels["inner"] == __file__
     assert labels[OTHER_LABELS] is None
+
+
+@pytest.mark.slow
+def test_calls_are_watched_while_another_thread_runs_what_is_compiled(lane: Lane) -> None:
+    """Both want to run the frames: neither may lose its own, and after both the interpreter has its own way again."""
+    import torch
+
+    graphs: list[Any] = []
+
+    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled, ended, wrong = torch.compile(lambda x: x * 2 + 1, backend=backend), threading.Event(), []
+    compiled(torch.ones(2))
+
+    def run() -> None:
+        while not ended.is_set():
+            if compiled(torch.ones(2)).tolist() != [3, 3]:
+                wrong.append(1)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    dataset, calls = Letters(Chain(Flip(), lower)), Calls(lane)
+    for _ in range(300):
+        calls.begin([dataset])
+        assert dataset[1] == "!b"
+        calls.end()
+    ended.set()
+    thread.join()
+    assert (len(graphs), wrong) == (1, [])
+    found = stages(lane)
+    assert set(found) == {TRANSFORM}
+    assert 600 < len(found) <= 900, "torch.compile may end a fetch's watch"
