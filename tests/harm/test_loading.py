@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import JOBS, QUIET, Both
+from .conftest import JOBS, QUIET, Both, Outcome
 
 ALL = (*QUIET, "--loader", "all", "--trace", "none")
 
@@ -17,6 +17,11 @@ pytestmark = pytest.mark.slow
 def same(run: Both) -> None:
     assert run.recorded.out == run.bare.out
     assert run.recorded.seen == run.bare.seen
+
+
+def warned(outcome: Outcome) -> set[str]:
+    """The warnings: a worker makes some samples more or less before it is ended."""
+    return {line for line in outcome.err.splitlines() if "Warning: " in line}
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
@@ -38,7 +43,8 @@ def test_threads_that_share_transforms_and_end_find_all_as_it_was(both: Callable
 def test_failures_and_warnings_of_a_loader_are_as_bare(both: Callable[..., Both], workers: str) -> None:
     run = both("failing_data.py", workers, options=ALL)
     assert run.recorded.out == run.bare.out
-    assert sorted(run.recorded.err.splitlines()) == sorted(run.bare.err.splitlines())
+    assert warned(run.recorded) == warned(run.bare) != set()
+    assert "stepscope/collect" not in run.recorded.err
     assert run.bare.out.count("Traceback") >= 5
 
 

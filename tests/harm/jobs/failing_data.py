@@ -3,6 +3,7 @@
 Argument: the number of workers. All failures are printed to stdout, with their causes, and without process ids.
 """
 
+import gc
 import re
 import sys
 import traceback
@@ -76,6 +77,8 @@ def main() -> None:
                 iterator._next_data()
         except (KeyError, ValueError):
             print(name, re.sub(r"\(pid \d+\)", "", traceback.format_exc()))
+        del iterator
+        gc.collect()  # a worker that is forked with it would end it, and complain
 
 
 if __name__ == "__main__":

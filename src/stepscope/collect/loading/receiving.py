@@ -303,7 +303,11 @@ def _shutdown_hook(original: Method) -> Method:
                 begin, cpu = _now(), cpu_ns()
             except Exception:
                 lane = None
-        original(self)
+        try:
+            original(self)
+        except BaseException as error:
+            without_our_frames(error)
+            raise
         if begin:
             try:
                 end = _now()
