@@ -159,7 +159,8 @@ def _await_device() -> bool:
     cuda: Any = getattr(sys.modules["torch"], "cuda", None)
     if cuda is None or not cuda.is_initialized():
         return False
-    cuda.synchronize()
+    if not cuda.is_current_stream_capturing():  # to wait would end the capture
+        cuda.synchronize()
     return True
 
 
