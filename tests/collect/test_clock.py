@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stepscope.collect import clock as clocks
 from stepscope.collect import turns
+from stepscope.collect.marks import mark_step
 from stepscope.collect.uncounted import left_out
 
 from .fake_job import KINDS, Job, Optimizer, Script, Source, fail
@@ -170,11 +171,19 @@ def test_an_optimizer_made_for_each_sample_loses_no_step(job: Job) -> None:
 
 def test_training_without_backward_is_told_by_the_optimizer_alone(job: Job) -> None:
     source, optimizer = job.loader(), Optimizer()
-    for _ in range(turns.BARE_STEPS + 2):
+    for number in range(turns.BARE_STEPS + 2):
         job.fetch(source, 10)
         job.optimize(optimizer, 4)
-    assert [row["step"] for row in job.rows] == [0, 1, 2]
-    job.row(micro_batches=0, optimizer=4)
+        assert len(job.rows) in (0, number + 1)
+    assert [(row["step"], row["optimizer"]) for row in job.rows] == [(step, 4) for step in range(5)]
+    job.row(micro_batches=0, data_wait=10, samples=8)
+
+
+def test_a_single_step_before_training_is_none_of_it(job: Job) -> None:
+    source, optimizer = job.loader(), Optimizer()
+    job.optimize(optimizer, 4)
+    job.train(source, optimizer)
+    assert [(row["step"], row["micro_batches"]) for row in job.rows] == [(0, 1)]
 
 
 def test_a_backward_in_another_thread_passes_by(trained: tuple[Job, Source, Optimizer]) -> None:
@@ -265,7 +274,7 @@ def test_the_job_may_mark_the_ends_of_steps_and_then_nothing_else_ends_one(job: 
     for _ in range(3):
         job.train(source, optimizer)
         job.train(source, optimizer)
-        job.clock.marked()
+        mark_step(job.clock)
     assert [row["micro_batches"] for row in job.rows] == [1, 1, 2, 2]
 
 
@@ -274,7 +283,7 @@ def test_marks_make_steps_of_a_training_that_shows_nothing_else(job: Job) -> Non
     for _ in range(3):
         job.fetch(source, 10)
         job.spend(40)
-        job.clock.marked()
+        mark_step(job.clock)
     assert [row["step"] for row in job.rows] == [0, 1, 2]
     job.row(data_wait=10, forward=0, other=40, samples=8, flags=0)
 
@@ -282,7 +291,7 @@ def test_marks_make_steps_of_a_training_that_shows_nothing_else(job: Job) -> Non
 def test_without_any_other_event_the_first_mark_begins_the_first_step(job: Job) -> None:
     for _ in range(3):
         job.spend(40)
-        job.clock.marked()
+        mark_step(job.clock)
     assert [row["other"] for row in job.rows] == [40, 40]
 
 

@@ -19,6 +19,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.collect.marks import mark_step
+
 from .fake_job import Job, Optimizer, Probe, Script, probe
 
 FIELDS = (
@@ -64,7 +66,7 @@ def happen(script: Script, event: str, number: int) -> None:
     elif event == "turn":
         script.leader, script.other = script.other, script.leader
     elif event == "mark" and number % 20 == 0:
-        job.clock.marked()
+        mark_step(job.clock)
     elif event == "made":
         job.clock.has_optimizer = number % 3 > 0
     elif event == "full" and number % 50 == 0:

@@ -25,21 +25,19 @@ from .state import (
     State,
 )
 from .training_thread import OFF, TrainingThread
-from .turns import JOINS, MAY_END, SPLITS, Turns
+from .turns import JOINS, MARKED, MAY_END, SPLITS, Turns
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["MARKED", "RECORD", "LoaderUse", "State", "StepClock"]
+__all__ = ["RECORD", "LoaderUse", "State", "StepClock"]
 
 NO_LEADER_NS = 60_000_000_000
 """Where no optimizer steps though there is one, we take backward calls for steps after a minute ..."""
 NO_LEADER_BACKWARDS = 20  # ... but only of a loop that runs, and of one that does not just accumulate a few gradients
 LOOP_BACKWARDS = 3  # without any optimizer of torch's each backward ends a step, but one or two make no training
-
-MARKED = -1  # the leader that no optimizer is: the job itself marks the ends of its steps
 
 _CALLED_BY_HOOKS = (
     "admits_backward", "admits_step", "begin_fetch", "enter_backward", "enter_step", "fetched", "helper_begins",
@@ -194,7 +192,7 @@ class StepClock(TrainingThread):
         if self.thread == 0:
             use.thread = self.ident()
 
-    def _vote(self) -> None:
+    def vote(self) -> None:
         """An optimizer steps: what the last backward before was fed with trains."""
         fed, self.fed, self.voting = self.fed, [], False
         if self.consumed is None:
@@ -256,18 +254,25 @@ class StepClock(TrainingThread):
                 return
         if self.thread == 0:
             self.settle(self._went_backward)
-        self._vote()
+        self.vote()
         if not (inside or self.by_backward) and len(self.early) + 1 < LOOP_BACKWARDS:
-            self.early.append(record(self, len(self.early), end, self, waits(self.touched, FLAG_BY_BACKWARD)))
-            self.start_over()
-            self.start = self.mark = end
+            self._end_early(end, FLAG_BY_BACKWARD)
             return
+        self._emit_early()
+        self.by_backward = not inside
+        self.close(end, FLAG_BY_BACKWARD)
+
+    def _end_early(self, end: int, flags: int) -> None:
+        """The step in flight ends at `end`, should those that follow show that it is one of a training."""
+        self.early.append(record(self, self.state.step + len(self.early), end, self, waits(self.touched, flags)))
+        self.start_over()
+        self.start = self.mark = end
+
+    def _emit_early(self) -> None:
         for earlier in self.early:
             self.emit(earlier)
         self.state.step += len(self.early)
         self.early = []
-        self.by_backward = not inside
-        self.close(end, FLAG_BY_BACKWARD)
 
     # -- optimizer ---------------------------------------------------------------------------------------------------
 
@@ -294,7 +299,7 @@ class StepClock(TrainingThread):
             self.state.phase = PHASE_OTHER
             if optimizer is not None:
                 if self.voting:
-                    self._vote()
+                    self.vote()
                 if id(optimizer) == self.leader:
                     self.close(end, 0)
                 else:
@@ -307,7 +312,11 @@ class StepClock(TrainingThread):
         before = self.spent[1] if self.spent[0] == step else 0
         self.inner_steps = self.inner_steps + 1 if self.spent[0] == step else 1
         self.spent = (step, self.micro)
-        self.early.clear()
+        if self.micro:
+            self.early.clear()
+        elif not self.leader and self.last is not None:
+            self.consume()
+            self.vote()
         if self.leader == MARKED:
             return
         if self.by_backward:
@@ -321,7 +330,11 @@ class StepClock(TrainingThread):
             self.leader = id(optimizer)
         if is_to == MAY_END:
             seen.piece, seen.piece_of = Piece(self, end), step
-        elif is_to != JOINS:
+        elif is_to == JOINS:
+            if not self.leader and not self.micro and turns.number == 1:
+                self._end_early(end, 0)  # one without a backward: the next ones show whether it trains
+        else:
+            self._emit_early()
             if is_to == SPLITS and seen.piece is not None:
                 self._split(seen.piece)
             if turns.is_outer and self.unlike is not None:
@@ -355,35 +368,6 @@ class StepClock(TrainingThread):
             self.flags = self.boundary(step)
             self.gc_mark = state.gc_ns
             self.start = self.mark = self.now()
-
-    def marked(self) -> None:
-        """The job says that a step of its training ends here: from now on nothing else ends one. Never raises."""
-        try:
-            if self.thread != self.ident() and not self._marks_from_here():
-                return
-            if self.busy or self.depth:
-                return
-            if self.last is not None and not self.last.train:
-                self.consumed = self.last
-            self._vote()
-            end, begun = self.now(), self.start >= 0 and (self.micro or self.touched or self.leader in (0, MARKED))
-            if self.leader != MARKED:
-                self.leader, self.by_backward, self.early = MARKED, False, []
-                self.turns.dismiss()
-            if begun:
-                self.close(end, 0)
-            elif self.thread != OFF:
-                self.start = self.mark = end
-        except Exception as error:
-            self.fail("stepscope.step()", error)
-
-    def _marks_from_here(self) -> bool:
-        if self.thread == OFF or (self.thread and self.leader == MARKED):
-            return False
-        if self.thread:
-            self.start_over()
-        self.settle(self.ident())
-        return True
 
     def _split(self, piece: Piece) -> None:
         """The step in flight ended with `piece`, as is known now; what came after it is the next."""

@@ -101,12 +101,13 @@ class _Probe:
 
         from . import hooks
         from .clock import State, StepClock
+        from .marks import mark_step
         from .registry import Registry
         from .session import Session
 
         self._hooks, self._run_dir = hooks, run_dir
         self._clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _grad_enabled(), _nowhere)
-        stepscope._mark = self._clock.marked
+        stepscope._mark = lambda: mark_step(self._clock)
         session = Session(self._clock, run_dir)
         self._learn = session.learn
         self._registry = Registry(self._learn)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .pieces import Piece
 
-__all__ = ["ENDS", "JOINS", "MAY_END", "SPLITS", "Seen", "Turns"]
+__all__ = ["ENDS", "JOINS", "MARKED", "MAY_END", "SPLITS", "Seen", "Turns"]
 
 JOINS = 0
 """What the step of an optimizer is to the step in flight: a part of it ..."""
@@ -28,6 +28,7 @@ ENDS = 2
 SPLITS = 3  # its end, and this optimizer's step before, which was taken for a part, was the end of another
 
 BARE_STEPS = 3  # steps of an optimizer without any backward: gradients come from torch.autograd.grad
+MARKED = -1  # the leader that no optimizer is: the job itself marks the ends of its steps
 _NEVER = -1
 
 
