@@ -393,28 +393,3 @@ os.kill(os.getpid(), 9)
     recorded = Recorded(tmp_path / "rank")
     assert sum(sample["weight"] for sample in recorded.samples) / 1e9 > 0.8
     assert {sample["stack"] for sample in recorded.samples} <= set(recorded.stacks)
-
-
-def test_a_long_run_is_sampled_half_as_often_for_twice_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from stepscope.collect import lines
-
-    monkeypatch.setattr(lines, "HALVED_AFTER", 20)
-    state = State()
-    state.thread = threading.get_ident()
-    recorder = Recorder(str(tmp_path / "rank"))
-    sampler = lines.Sampler(state, recorder, 500)
-    monkeypatch.setattr(lines, "_FLUSH_SAMPLES", 10)
-    begin = time.monotonic_ns()
-    sampler.start()
-    while time.monotonic_ns() - begin < 1_500_000_000:
-        sum(range(1000))
-    sampler.close()
-    took = time.monotonic_ns() - begin
-    recorder.close()
-    data = (tmp_path / "rank" / "lines.bin").read_bytes()[64:]
-    weights = [row[2] for row in lines.SAMPLE.iter_unpack(data)]
-    assert len(weights) < 250
-    assert set(weights) >= {2_000_000, 4_000_000, 8_000_000}
-    assert sum(weights) == pytest.approx(took, rel=0.2)

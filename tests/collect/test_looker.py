@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.clock import State
 from stepscope.collect.copied_code import reads_true
 from stepscope.collect.fields import compiled
+from stepscope.collect.state import State
 
 pytestmark = pytest.mark.skipif(compiled is None, reason="not built")
 
@@ -22,7 +22,7 @@ SLOT, LATE = 1_000_000, 10**9
 
 START = """
 import sys, threading, time
-from stepscope.collect.clock import State
+from stepscope.collect.state import State
 from stepscope.collect.lines import SAMPLE, Sampler
 from stepscope.collect.recorder import Recorder
 state, recorder = State(), Recorder(sys.argv[1])

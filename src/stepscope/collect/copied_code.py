@@ -26,10 +26,10 @@ class CopiedCode:
     `co_code` is the bytecode as it lies in memory: with what the interpreter has made of it since it was compiled.
     """
 
-    __slots__ = ("__dict__", "co_code", "co_filename", "co_firstlineno", "co_lnotab", "co_name")
+    __slots__ = ("__dict__", "co_code", "co_filename", "co_firstlineno", "co_lnotab", "co_name", "co_qualname")
 
-    def __init__(self, filename: str, name: str, first_line: int, lines: bytes, bytecode: bytes) -> None:
-        self.co_filename, self.co_name, self.co_firstlineno = filename, name, first_line
+    def __init__(self, filename: str, name: str, qualname: str, first_line: int, lines: bytes, bytecode: bytes) -> None:
+        self.co_filename, self.co_name, self.co_qualname, self.co_firstlineno = filename, name, qualname, first_line
         self.co_code, self.co_lnotab = bytecode, lines
         if sys.version_info >= (3, 10):
             from opcode import opmap
@@ -50,7 +50,7 @@ def reads_true(looker: Any) -> bool:
     told = looker.fresh()
     if told is None or len(answers) != 2:
         return False
-    copies = {(copy[0], copy[1], copy[2]): copy for copy in told[0]}
+    copies = {(copy[0], copy[1], copy[3]): copy for copy in told[0]}
     return all(_same(spots, frames, copies) for spots, frames in answers)
 
 
@@ -77,6 +77,8 @@ def _same(spots: tuple[int, ...], frames: list[Any], copies: dict[Any, Any]) -> 
         return False
     for code, _ in frames:
         copy = copies.get((code.co_filename, code.co_name, code.co_firstlineno))
-        if copy is None or copy[3] != getattr(code, _LINES) or len(copy[4]) != len(code.co_code):
+        if copy is None or copy[4] != getattr(code, _LINES) or len(copy[5]) != len(code.co_code):
+            return False
+        if copy[2] != getattr(code, "co_qualname", code.co_name):
             return False
     return True

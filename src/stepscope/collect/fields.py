@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClockFields", "StateFields", "UseFields", "compiled", "kind"]
 
-FIELDS_VERSION = 4
+FIELDS_VERSION = 5
 """Counted up with every change of a field: a build of before must not be loaded."""
 
 

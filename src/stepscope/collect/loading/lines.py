@@ -11,10 +11,10 @@ import os
 import time
 from _thread import get_ident
 
-from ..clock import State
 from ..frames import Origins
 from ..lines import Sampler
 from ..recorder import BinaryFile, append_line, both_clocks, leave_note
+from ..state import State
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@
 #include "stacks.h"
 #include <stdlib.h>
 
-enum { MOST_CODES = 20000, MOST_STACKS = 20000, LONGEST_TEXT = 4096, LONGEST_CODE = 1 << 20, TEXTS = 4 };
+enum { MOST_CODES = 20000, MOST_STACKS = 20000, LONGEST_TEXT = 4096, LONGEST_CODE = 1 << 20, FILE_NAME = 0, NAME, QUALNAME, LINES, BYTECODE, TEXTS };
 
 typedef struct {
     uintptr_t address, file, name, name_hash, lines;
@@ -15,7 +15,7 @@ typedef struct {
     int32_t number;
 } Code;
 
-/* Copies for Python to read: file, name, table of lines, bytecode. `width` of the characters of the first two. */
+/* Copies for Python to read; `width` of the characters of the first three. */
 typedef struct {
     uint8_t *text[TEXTS];
     size_t size[TEXTS];
@@ -121,16 +121,17 @@ static int copy_bytes(Copied *copied, int which, uintptr_t object)
 static int copy_bytecode(const Layout *layout, Copied *copied, const uint8_t *head, uintptr_t address)
 {
     if (layout->unit)
-        return copy_bytes(copied, 3, word_at(head, layout->bytecode));
-    return copy_out(copied, 3, address + (uintptr_t)layout->bytecode, 2 * word_at(head, SIZE_OF), LONGEST_CODE);
+        return copy_bytes(copied, BYTECODE, word_at(head, layout->bytecode));
+    return copy_out(copied, BYTECODE, address + (uintptr_t)layout->bytecode, 2 * word_at(head, SIZE_OF), LONGEST_CODE);
 }
 
 static int learn_code(Known *known, const Layout *layout, const uint8_t *head, const Code *code, uint32_t slot)
 {
     Copied *copied = &known->copies[known->code_count];
     copied->first_line = code->first_line;
-    if (copy_text(layout, copied, 0, code->file) < 0 || copy_text(layout, copied, 1, code->name) < 0 ||
-        copy_bytes(copied, 2, code->lines) < 0 || copy_bytecode(layout, copied, head, code->address) < 0) {
+    if (copy_text(layout, copied, FILE_NAME, code->file) < 0 || copy_text(layout, copied, NAME, code->name) < 0 ||
+        copy_text(layout, copied, QUALNAME, word_at(head, layout->qualname)) < 0 ||
+        copy_bytes(copied, LINES, code->lines) < 0 || copy_bytecode(layout, copied, head, code->address) < 0) {
         free_copied(copied);
         return -1;
     }

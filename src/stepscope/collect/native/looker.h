@@ -62,7 +62,7 @@ static long long pass(Looker *self, long long now)
 }
 
 /* One look for all samples that have fallen due. No single call has held it up since which steps went by. */
-static void keep(Looker *self, Sample sample, long long steps)
+static void keep_sample(Looker *self, Sample sample, long long steps)
 {
     if (steps > 1 && sample.weight > self->late_ns) {
         sample.weight = self->late_ns;
@@ -95,7 +95,7 @@ static void look(Looker *self, uintptr_t anchor)
         return;
     }
     Sample sample = {now, step, weight, (uint32_t)stack, phase, 0};
-    keep(self, sample, steps);
+    keep_sample(self, sample, steps);
 }
 
 static void watch(Looker *self, uintptr_t anchor, long long until)
@@ -152,15 +152,27 @@ static PyObject *text_of(const Copied *copied, int which)
     return PyUnicode_DecodeUTF32(text, size, "surrogatepass", &little);
 }
 
+static PyObject *bytes_of(const Copied *copied, int which)
+{
+    return PyBytes_FromStringAndSize((const char *)copied->text[which], (Py_ssize_t)copied->size[which]);
+}
+
 static PyObject *described(const Copied *copied)
 {
-    PyObject *file = text_of(copied, 0), *name = file ? text_of(copied, 1) : NULL;
-    if (!name) {
-        Py_XDECREF(file);
-        return NULL;
+    PyObject *parts[] = {
+        text_of(copied, FILE_NAME), text_of(copied, NAME), text_of(copied, QUALNAME),
+        PyLong_FromLong(copied->first_line), bytes_of(copied, LINES), bytes_of(copied, BYTECODE),
+    };
+    PyObject *whole = PyTuple_New(6);
+    for (int index = 0; index < 6; index++) {
+        if (whole && parts[index])
+            PyTuple_SetItem(whole, index, parts[index]);
+        else {
+            Py_CLEAR(whole);
+            Py_XDECREF(parts[index]);
+        }
     }
-    return Py_BuildValue("NNiy#y#", file, name, (int)copied->first_line, (const char *)copied->text[2],
-                         (Py_ssize_t)copied->size[2], (const char *)copied->text[3], (Py_ssize_t)copied->size[3]);
+    return whole;
 }
 
 static PyObject *fresh_codes(Known *known)

@@ -56,18 +56,18 @@ typedef struct {
     int code, previous, instruction; /* of a frame */
     int owner, foreign;              /* a frame whose `owner` is at least `foreign` runs no code of Python; -1: none */
     int unit;                        /* bytes an instruction counts for; 0: `instruction` is a pointer */
-    int first_line, file, name, lines, bytecode; /* of a code object */
+    int first_line, file, name, qualname, lines, bytecode; /* of a code object; no qualname before 3.11: the name */
     int ascii, wide;                 /* where the characters of a text begin */
 } Layout;
 
 enum { WORD = sizeof(void *), SIZE_OF = 2 * WORD, BYTES_BEGIN = 4 * WORD, TEXT_HASH = 3 * WORD, TEXT_STATE = 4 * WORD };
 
 static const Layout layouts[] = {
-    {9, 176, 24, -1, 32, 24, 104, -1, 0, 1, 40, 104, 112, 120, 48, 48, 72},
-    {10, 176, 24, -1, 32, 24, 96, -1, 0, 2, 40, 104, 112, 120, 48, 48, 72},
-    {11, 152, 56, 8, 32, 48, 56, -1, 0, 0, 72, 112, 120, 136, 184, 48, 72},
-    {12, 136, 56, 0, 0, 8, 56, 70, 3, 0, 68, 112, 120, 136, 192, 40, 56},
-    {13, 152, 72, -1, 0, 8, 56, 70, 3, 0, 68, 112, 120, 136, 200, 40, 56},
+    {9, 176, 24, -1, 32, 24, 104, -1, 0, 1, 40, 104, 112, 112, 120, 48, 48, 72},
+    {10, 176, 24, -1, 32, 24, 96, -1, 0, 2, 40, 104, 112, 112, 120, 48, 48, 72},
+    {11, 152, 56, 8, 32, 48, 56, -1, 0, 0, 72, 112, 120, 128, 136, 184, 48, 72},
+    {12, 136, 56, 0, 0, 8, 56, 70, 3, 0, 68, 112, 120, 128, 136, 192, 40, 56},
+    {13, 152, 72, -1, 0, 8, 56, 70, 3, 0, 68, 112, 120, 128, 136, 200, 40, 56},
 };
 
 enum { THREAD_BYTES = 184, HEAD_BYTES = 144, FRAME_BYTES = 108 }; /* the furthest offset above, with its field */

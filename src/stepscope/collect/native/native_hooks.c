@@ -6,7 +6,7 @@
 #include "looker.h"
 #include "mapping.h"
 
-enum { VERSION = 4 }; /* FIELDS_VERSION in fields.py */
+enum { VERSION = 5 }; /* FIELDS_VERSION in fields.py */
 
 static PyTypeObject *hook_type, *looker_type, *watch_type;
 

@@ -9,7 +9,7 @@
 
 #include "memory.h"
 
-enum { DEEPEST = 400, ATTEMPTS = 6, MOST_THREADS = 4096 };
+enum { DEEPEST_STACK = 400, ATTEMPTS = 6, MOST_THREADS = 4096 };
 
 typedef struct {
     uintptr_t code;
@@ -22,14 +22,14 @@ typedef struct {
     uintptr_t code_type;
     uintptr_t thread; /* the state of the thread that was read last */
     int frame_bytes, found, length, depth; /* frames known, of the stack, and with code */
-    int order[DEEPEST];
+    int order[DEEPEST_STACK];
     uint8_t state[THREAD_BYTES], via[2 * WORD];
-    uintptr_t address[DEEPEST];
-    uint8_t frame[DEEPEST][FRAME_BYTES];
-    Spot spots[DEEPEST]; /* innermost first */
-    uint8_t head[DEEPEST][HEAD_BYTES]; /* the code objects of the spots */
-    uintptr_t name_hash[DEEPEST];      /* of their names */
-    struct iovec to[DEEPEST + 2], from[DEEPEST + 2];
+    uintptr_t address[DEEPEST_STACK];
+    uint8_t frame[DEEPEST_STACK][FRAME_BYTES];
+    Spot spots[DEEPEST_STACK]; /* innermost first */
+    uint8_t head[DEEPEST_STACK][HEAD_BYTES]; /* the code objects of the spots */
+    uintptr_t name_hash[DEEPEST_STACK];      /* of their names */
+    struct iovec to[DEEPEST_STACK + 2], from[DEEPEST_STACK + 2];
 } Reader;
 
 static int frame_bytes_of(const Layout *layout)
@@ -124,10 +124,10 @@ static int index_of(const Reader *reader, uintptr_t frame, int likely)
  * 1: there were others, whose addresses are known now; -1: nonsense. */
 static int follow(Reader *reader)
 {
-    uintptr_t met[DEEPEST], frame = innermost(reader);
+    uintptr_t met[DEEPEST_STACK], frame = innermost(reader);
     uint8_t other[FRAME_BYTES];
     int number = 0, others = 0, likely = 0;
-    for (; frame && number < DEEPEST; number++) {
+    for (; frame && number < DEEPEST_STACK; number++) {
         int index = index_of(reader, frame, likely);
         const uint8_t *bytes = reader->frame[index];
         if (index == reader->found) {
