@@ -297,58 +297,6 @@ def test_a_hook_looks_like_the_function_that_it_stands_for(job: Job, monkeypatch
     assert (bound(), bound.__func__) == (job, hook)
 
 
-# -- samples -----------------------------------------------------------------------------------------------------------
-
-
-class Tensor:
-    def __init__(self, *shape: Any) -> None:
-        self.shape = shape
-
-
-class Interrupting:
-    @property
-    def shape(self) -> tuple[int]:
-        raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize(
-    ("batch", "samples"),
-    [
-        ([Tensor(5, 3)], 5),
-        ([torch.ones(6, 2)], 6),
-        ([torch.ones(0, 2)], 0),
-        ([torch.ones(())], -(1 << 50)),
-        ([torch.nn.Parameter(torch.ones(6, 2))], 6),
-        ([torch.ones(6, 2, device="meta")], 6),
-        ((Tensor(True), 1), 1),
-        ({0: Tensor(7)}, 7),
-        ([Tensor()], -(1 << 50)),
-        ([Tensor("many")], -(1 << 50)),
-        ([Tensor(1 << 80)], -(1 << 50)),
-        ([], -(1 << 50)),
-        (None, -(1 << 50)),
-        ([3], -(1 << 50)),
-    ],
-)
-def test_the_first_axis_of_the_first_tensor(compiled: Probe, batch: Any, samples: int) -> None:
-    for plain in (None, Tensor, torch.Tensor):
-        assert compiled.fields.compiled.FirstAxis(plain, 0)(batch) == samples
-
-
-def test_a_batch_that_is_a_tensor_is_counted_and_an_interrupt_passes(compiled: Probe) -> None:
-    count = compiled.fields.compiled.FirstAxis(torch.Tensor)
-    assert count(Tensor(9, 2)) == 9
-    with pytest.raises(KeyboardInterrupt):
-        count(Interrupting())
-
-
-@pytest.mark.parametrize("batch", [[Tensor(4)], {"x": Tensor(4)}, Tensor(4), ([Tensor(4)],)])
-def test_both_kinds_find_the_same_way_to_the_samples(kind: str, batch: Any) -> None:
-    use = probe(kind).roles.LoaderUse(0, None)
-    use.count = probe(kind).samples.counter(use, 4)
-    assert [use.count(batch), use.count(batch), use.count(None)] == [4, 4, -(1 << 50)]
-
-
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
@@ -356,7 +304,7 @@ def steps_in_earnest(job: Job) -> Iterator[Callable[[], None]]:
     """A step under the real clock, which needs none of this module's Python: fetch, backward, optimizer."""
     parts, state = job.probe, job.probe.clock.State()
     clock = parts.clock.StepClock(state, time.monotonic_ns, sys.modules["_thread"].get_ident, lambda: True, len)
-    loop, optimizer, batch = Loop(job), Optimizer(), [Tensor(8)]
+    loop, optimizer, batch = Loop(job), Optimizer(), [torch.ones(8)]
     loop._stepscope_use.count = parts.samples.counter(loop._stepscope_use, 8)
     fetch = parts.hooks.next_hook(clock, lambda iterator: batch)
     backward = parts.hooks.backward_hook(clock, lambda *args, **kwargs: None)

@@ -293,10 +293,8 @@ class Window:
             if self._tracer is not None:
                 self._tracer.unprepare()
             if not self._index or int(self._schedule.get("repeat", 1)):  # without end: nothing is missing
-                self._conclude(
-                    "abandoned",
-                    f"the job ended after {self._upcoming} steps; the window was to begin at step {self._plan.first}",
-                )
+                due = f"the window was to begin at step {self._plan.first}"
+                self._conclude("abandoned", f"the job ended after {self._upcoming} steps; {due}")
         self._retire()
         return 0
 
