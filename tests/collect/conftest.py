@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from stepscope.collect.launch import Exit, launch
+from stepscope.collect.loading.lane import Lane
+from stepscope.collect.loading.spans import SpanFile
+from stepscope.collect.mapped import reserves
 
 from .fake_job import KINDS, Job, Optimizer, Source, probe
 
@@ -115,6 +118,14 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]
         return read_recording(folder, end)
 
     return run
+
+
+@pytest.fixture
+def lane(tmp_path: Path) -> Lane:
+    """The lane of an iterator without workers, with a file of spans of its own."""
+    if not reserves(str(tmp_path)):
+        pytest.skip("needs a file system that reserves blocks")
+    return Lane(SpanFile(str(tmp_path / "main-1-2"), {"kind": "main"}), 1)
 
 
 @pytest.fixture(params=KINDS)

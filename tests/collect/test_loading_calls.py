@@ -19,8 +19,7 @@ from stepscope.collect.loading import arguments
 from stepscope.collect.loading import calls as timed_calls
 from stepscope.collect.loading.calls import Calls
 from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.spans import DECODE, LABEL, OTHER_LABELS, RECORD, TRANSFORM, SpanFile
-from stepscope.collect.mapped import reserves
+from stepscope.collect.loading.spans import DECODE, LABEL, OTHER_LABELS, RECORD, TRANSFORM
 
 
 class Flip:
@@ -65,13 +64,6 @@ class Pictures:
 
 def lower(sample: str) -> str:
     return sample.lower()
-
-
-@pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    if not reserves(str(tmp_path)):
-        pytest.skip("needs a file system that reserves blocks")
-    return Lane(SpanFile(str(tmp_path / "main-1-2"), {"kind": "main"}), 1)
 
 
 def stages(lane: Lane) -> list[int]:
@@ -333,36 +325,6 @@ def test_a_function_can_be_pickled_while_it_is_timed(lane: Lane) -> None:
 
 
 @pytest.mark.slow
-def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again(lane: Lane) -> None:
-    import torch
-
-    class Doubled(torch.nn.Module):
-        def forward(self, sample: torch.Tensor) -> torch.Tensor:
-            return sample * 2
-
-    compiled = []
-
-    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Any:
-        compiled.append(graph)
-        return graph.forward
-
-    transform, model = Doubled(), torch.compile(torch.nn.Sequential(Doubled(), Doubled()), backend=backend)
-    dataset = Letters(lambda _: transform(torch.ones(2)))
-    held = Letters(Chain(transform))
-    before = dict(vars(Doubled))
-    for batch in range(4):
-        calls = Calls(lane)
-        if batch % 2:
-            calls.begin([dataset, held])
-        dataset[0]
-        assert model(torch.ones(2)).tolist() == [4, 4]
-        assert dict(vars(Doubled)) == before
-        calls.end()
-        model(torch.ones(2))
-    assert len(compiled) == 1
-
-
-@pytest.mark.slow
 def test_labels_of_the_users_code_are_spans_where_they_are_entered(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.profiler import record_function
 
@@ -385,37 +347,3 @@ def test_labels_of_the_users_code_are_spans_where_they_are_entered(lane: Lane, m
     labels = {row["name"]: row["file"] for row in told if row.get("file") in (__file__, None) and row.get("id")}
     assert labels["outer"] == labels["inner"] == __file__
     assert labels[OTHER_LABELS] is None
-
-
-@pytest.mark.slow
-def test_calls_are_watched_while_another_thread_runs_what_is_compiled(lane: Lane) -> None:
-    """Both want to run the frames: neither may lose its own, and after both the interpreter has its own way again."""
-    import torch
-
-    graphs: list[Any] = []
-
-    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
-    compiled, ended, wrong = torch.compile(lambda x: x * 2 + 1, backend=backend), threading.Event(), []
-    compiled(torch.ones(2))
-
-    def run() -> None:
-        while not ended.is_set():
-            if compiled(torch.ones(2)).tolist() != [3, 3]:
-                wrong.append(1)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    dataset, calls = Letters(Chain(Flip(), lower)), Calls(lane)
-    for _ in range(300):
-        calls.begin([dataset])
-        assert dataset[1] == "!b"
-        calls.end()
-    ended.set()
-    thread.join()
-    assert (len(graphs), wrong) == (1, [])
-    found = stages(lane)
-    assert set(found) == {TRANSFORM}
-    assert 600 < len(found) <= 900, "torch.compile may end a fetch's watch"

@@ -374,22 +374,6 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
         assert found == [(0, 1, 0), (10, 10, 0), (20, 10, 1), (30, 10, 1)]
 
 
-def test_files_of_a_run_are_bounded_together(tmp_path: Path) -> None:
-    from stepscope.collect.loading.spans import FULL_FILES, SMALL_LIMIT
-
-    for _ in range(FULL_FILES):
-        opened = open_spans(str(tmp_path), "main", {})
-        assert opened is not None
-        opened.abandon()
-    small = open_spans(str(tmp_path), "main", {})
-    assert small is not None
-    for number in range(SMALL_LIMIT // RECORD.size + 5):
-        small.write(FETCH, 1 + number, 1, 1, number, 0, 0)
-    assert small.lost > 0
-    assert os.stat(small.path + ".bin").st_size <= SMALL_LIMIT + HEADER.size + (16 << 10)
-    assert small.thinning() > 1000
-
-
 def test_times_of_watched_batches_are_those_of_others_and_what_waited_waits_as_long(spans: SpanFile) -> None:
     lane = Lane(spans, 1)
     for turn in range(20):

@@ -9,62 +9,12 @@ from typing import Any
 import pytest
 
 from .forked_jobs import Jobs, forked_jobs
+from .window_job import END, JOB, events, outcome, rows, within
 
 pytest.importorskip("torch")
 
 RunJob = Callable[[str], dict[str, Any]]
 SOURCE = Path(__file__).parents[2] / "src"
-
-JOB = """
-import json, os, sys, time
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from stepscope.collect.clock import State
-from stepscope.collect.recorder import Recorder
-from stepscope.collect.window import Window
-
-torch.set_num_threads(1)
-torch.manual_seed(0)
-model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 10))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(TensorDataset(torch.randn(800, 3, 8, 8), torch.randint(0, 10, (800,))), batch_size=8)
-small = torch.randn(4, requires_grad=True)
-
-state, recorder, flags = State(), Recorder(os.environ["OUT"]), {}
-
-def window(schedule, **options):
-    made = Window({"trace": schedule, **options}, recorder, state)
-    flags[0] = 0
-    return made
-
-def train(window, steps, before=lambda step: None, operators=0):
-    step = 0
-    for images, labels in loader:
-        if flags[step]:
-            flags[step] |= window.edge()
-        before(step)
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(images), labels)
-        tiny = small
-        for _ in range(operators):
-            tiny = tiny * 1.0
-        if flags[step]:
-            flags[step] |= window.edge()
-        (loss + 0 * tiny.sum()).backward()
-        optimizer.step()
-        state.step = step + 1
-        flags[step + 1] = window.boundary(step)
-        step += 1
-        if step == steps:
-            return
-
-SCHEDULE = {"skip_first": 0, "wait": 3, "warmup": 1, "active": 3, "repeat": 1}
-"""
-
-END = """
-print(json.dumps({"flags": flags, "live": window.live}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -91,22 +41,6 @@ def run_job(jobs: Jobs, tmp_path: Path) -> RunJob:
         }
 
     return run
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
-
-
-def events(path: Path) -> list[dict[str, Any]]:
-    return [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
-
-
-def within(outer: dict[str, Any], inner: dict[str, Any]) -> bool:
-    return bool(outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"])
-
-
-def outcome(job: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return [(row["status"], row["first_step"], row["last_step"], row["trace"]) for row in job["windows"]]
 
 
 def test_every_traced_step_is_whole(run_job: RunJob) -> None:
