@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .unseen import followed
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["compilable", "keep_compiler_out", "run_as_it_is", "uncompiled"]
 
 
+@followed
 def compilable(quick: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """A function that calls `quick`, and in code that torch.compile compiles `original`."""
     compiler = getattr(sys.modules.get("torch"), "compiler", None)
@@ -22,7 +25,11 @@ def compilable(quick: Callable[..., Any], original: Callable[..., Any]) -> Calla
     def step(*args: Any, **kwargs: Any) -> Any:
         if compiles():
             return original(*args, **kwargs)
-        return quick(*args, **kwargs)
+        try:
+            return quick(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
+            raise
 
     return step
 

@@ -10,7 +10,7 @@ import os
 import sys
 import sysconfig
 
-from .unseen import PREFIX as OWN_PREFIX
+from .unseen import PREFIXES as OWN_PREFIXES
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Origins:
         return self.shown(filename).split(os.sep, 1)[0]
 
     def _judge(self, filename: str) -> int:
-        if filename.startswith(OWN_PREFIX):
+        if filename.startswith(OWN_PREFIXES):
             return RECORDER
         if not self._is_path(filename):
             typed = filename == "<stdin>" or filename.startswith("<ipython-input")

@@ -35,7 +35,11 @@ def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any
     quick = compiled.Hook(clock, original, unusual).next
 
     def __next__(self: Any) -> Any:
-        return quick(self)
+        try:
+            return quick(self)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
+            raise
 
     return _without_frame(dressed(__next__, original), quick)
 
@@ -45,13 +49,16 @@ def _python_next(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[
     ident, begin_fetch, fetched = clock.ident, clock.begin_fetch, clock.fetched
 
     def __next__(self: Any) -> Any:
-        if ident() != clock.thread or clock.busy:
-            return _early_fetch(clock, original, self) if clock.timed_early() else original(self)
-        begin = begin_fetch(getattr(self, "_stepscope_use", None))
+        begin = None
         try:
+            if ident() != clock.thread or clock.busy:
+                return _early_fetch(clock, original, self) if clock.timed_early() else original(self)
+            begin = begin_fetch(getattr(self, "_stepscope_use", None))
             batch = original(self)
         except BaseException as error:
-            clock.not_fetched(self, begin, error)
+            if begin is not None:
+                clock.not_fetched(self, begin, error)
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
             raise
         fetched(self, begin, batch)
         return batch
@@ -74,6 +81,7 @@ def _early_fetch(clock: StepClock, original: Callable[[Any], Any], iterator: Any
     return batch
 
 
+@unseen
 def iter_hook(
     clock: StepClock,
     original: Callable[[Any], Any],
@@ -85,19 +93,26 @@ def iter_hook(
     `unmarked(loader, use)` is told of an iterator that takes no mark.
     """
 
-    def __iter__(self: Any) -> Any:
-        if (clock.ident() != clock.thread or clock.busy) and not clock.timed_early():
-            return original(self)
+    def known(loader: Any) -> LoaderUse | None:
         try:
-            use = use_of(self)
+            return use_of(loader)
         except Exception as error:
             clock.fail("data loader", error)
-            return original(self)
-        begin = clock.begin_fetch(use)
+            return None
+
+    def __iter__(self: Any) -> Any:
+        begin = use = None
         try:
+            if (clock.ident() == clock.thread and not clock.busy) or clock.timed_early():
+                use = known(self)
+            if use is None:
+                return original(self)
+            begin = clock.begin_fetch(use)
             iterator = original(self)
-        except BaseException:
-            clock.busy = False
+        except BaseException as error:
+            if begin is not None:
+                clock.busy = False
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
             raise
         if clock.in_training_thread():
             clock.started(use, begin)
@@ -110,6 +125,7 @@ def iter_hook(
     return dressed(__iter__, original)
 
 
+@unseen
 def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, torch.autograd.backward, timed. A backward inside it (reentrant checkpoints) is part of it."""
     unusual = _python_backward(clock, original)
@@ -118,26 +134,37 @@ def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..
     quick = compiled.Hook(clock, original, unusual).backward
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        return quick(*args, **kwargs)
+        try:
+            return quick(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
+            raise
 
     return _without_frame(dressed(backward, original), quick)
 
 
+@unseen
 def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     ident, enter_backward, leave_backward = clock.ident, clock.enter_backward, clock.leave_backward
 
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if (ident() != clock.thread or clock.busy) and not clock.admits_backward():
-            return _helped_backward(clock, original, args, kwargs)
-        begin = enter_backward()
+        begin = None
         try:
+            if (ident() != clock.thread or clock.busy) and not clock.admits_backward():
+                return _helped_backward(clock, original, args, kwargs)
+            begin = enter_backward()
             return original(*args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
+            raise
         finally:
-            leave_backward(begin)
+            if begin is not None:
+                leave_backward(begin)
 
     return backward
 
 
+@unseen
 def _helped_backward(
     clock: StepClock, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
@@ -168,17 +195,21 @@ def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callab
     return hook
 
 
+@unseen
 def _python_step(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     ident, enter_step, leave_step = clock.ident, clock.enter_step, clock.leave_step
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        if (ident() != clock.thread or clock.busy) and not clock.admits_step():
-            return original(*args, **kwargs)
-        begin = enter_step()
+        begin = None
         try:
+            if (ident() != clock.thread or clock.busy) and not clock.admits_step():
+                return original(*args, **kwargs)
+            begin = enter_step()
             result = original(*args, **kwargs)
-        except BaseException:
-            leave_step(None, begin)
+        except BaseException as error:
+            if begin is not None:
+                leave_step(None, begin)
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
             raise
         leave_step(args[0], begin)
         return result

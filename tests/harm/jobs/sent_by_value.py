@@ -36,11 +36,10 @@ def one_step(optimizer_class, loader):
 
 RECEIVER = """
 import sys
-sys.path[:] = [path for path in sys.path if "stepscope" not in path]
+sys.modules["stepscope"] = None  # an import of it fails
 import cloudpickle
 function, arguments = cloudpickle.load(open(sys.argv[1], "rb"))
 print(function(*arguments))
-print("stepscope" in sys.modules)
 """
 
 torch.set_num_threads(1)

@@ -9,13 +9,12 @@ are watched from outside.
 from __future__ import annotations
 
 import copy
-import os
 import sys
 import time
 import weakref
 
 from .. import facts
-from ..unseen import PREFIX, unseen
+from ..unseen import unseen, without_our_frames
 from .calls import Calls
 from .lane import BATCH_COST, Lane, cpu_ns, process_ns
 from .scheduler import core_wait
@@ -24,14 +23,12 @@ from .spans import COLLATE, FETCH
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
     from typing import Any
 
-__all__ = ["FETCH_CODE", "count_fetches", "counted", "fetch_hook", "without_our_frames"]
+__all__ = ["FETCH_CODE", "count_fetches", "counted", "fetch_hook"]
 
 FAILED = 1  # flag: the fetch raised, or the iterable ended in it
 _MOST_DATASETS = 16  # one in another
-_OURS = (os.path.dirname(os.path.abspath(__file__)), PREFIX)
 
 _NO_LANE: Any = None
 _now = time.monotonic_ns
@@ -329,27 +326,3 @@ class _Stream:
         sample = next(self._iterator)
         self._lane.sample(-1, self._name)
         return sample
-
-
-def without_our_frames(error: BaseException) -> None:
-    """Take this package's frames out of a traceback that the job may print, and out of those of its causes."""
-    waiting, seen = [error], set()
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            one.__traceback__ = _others(one.__traceback__)
-            waiting += [cause for cause in (one.__cause__, one.__context__) if cause is not None]
-
-
-def _others(trace: TracebackType | None) -> TracebackType | None:
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
-        trace = trace.tb_next
-    first = trace
-    while trace is not None:
-        below = trace.tb_next
-        while below is not None and below.tb_frame.f_code.co_filename.startswith(_OURS):
-            below = below.tb_next
-        trace.tb_next = below
-        trace = below
-    return first

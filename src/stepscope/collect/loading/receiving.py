@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 
-from ..unseen import unseen
-from .fetching import count_fetches, counted, without_our_frames
+from ..unseen import unseen, without_our_frames
+from .fetching import count_fetches, counted
 from .lane import Lane, cpu_ns
 from .purse import Purse, Reserve
 from .spans import PIN, RECEIVE, SEND_INDEX, START_WORKERS, STOP_WORKERS, WAIT

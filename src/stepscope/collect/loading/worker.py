@@ -10,7 +10,8 @@ import inspect
 import sys
 import time
 
-from .fetching import FETCH_CODE, count_fetches, without_our_frames
+from ..unseen import without_our_frames
+from .fetching import FETCH_CODE, count_fetches
 from .lane import Lane, cpu_ns
 from .scheduler import process_began, process_threads
 from .spans import END, INDEX_WAIT, PUT, SEND, SERIALIZE, SET_UP, START
