@@ -18,7 +18,7 @@ from stepscope.importers import IMPORTERS, importer_of
         ("train.py", b"import torch", "a Python script, not a trace", "`stepscope run -- python {path}`"),
         ("go.sh", b"#!/bin/sh", "a shell script, not a trace", "`stepscope run -- bash {path}`"),
         ("a.ipynb", b'{"cells": []}', "a Jupyter notebook, not a trace", "jupyter nbconvert --to script {path}"),
-        ("n0.xplane.pb", b"\n\x0f/host:CPU\x00", "a profile of XLA", "`stepscope report {folder}`"),
+        ("n0.xplane.pb", b"\n\x0f/host:CPU\x00", "a profile of XLA", "`xprof {folder}`"),
         ("run.json", b'{"format": "stepscope-run", "version": 1}', "a part of a run", "`stepscope report {folder}`"),
         ("rank-0.pid-1/steps.bin", b"STEPSCOPE-STEPS1", "a part of a run directory", "`stepscope report {folder}`"),
     ],

@@ -6,11 +6,11 @@ a device that did work and that nobody describes is taken for one of the rank's 
 
 import polars as pl
 
-from stepscope.analyses._device import WORK
-from stepscope.core.run import Run, stack
+from stepscope.analyses._device import ACCELERATOR, WORK
+from stepscope.core.run import Run, chain, stack
 from stepscope.core.schema import DataType
 
-__all__ = ["device_facts", "devices_named", "devices_used"]
+__all__ = ["device_facts", "devices_named", "devices_used", "works_in_another_form"]
 
 _SCHEMA: dict[str, DataType] = {
     "name": pl.String, "memory": pl.Int64, "capability": pl.String, "listed": pl.Int64, "used": pl.Int64,
@@ -33,6 +33,16 @@ def devices_used(run: Run) -> pl.DataFrame:
     device that did work and that no source describes has no name.
     """
     return run.once(_devices_used)
+
+
+def works_in_another_form(run: Run) -> bool:
+    """Whether an accelerator did work that is not recorded as kernels."""
+    found: tuple[bool, ...] = run.per_rank(_works_in_another_form, chain)
+    return any(found)
+
+
+def _works_in_another_form(run: Run) -> tuple[bool, ...]:
+    return (bool((run.optional("device", "kind")["kind"] == ACCELERATOR).any()),)
 
 
 def devices_named(run: Run) -> pl.DataFrame:

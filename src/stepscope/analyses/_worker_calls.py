@@ -16,7 +16,14 @@ __all__ = ["WorkerCall", "lines_inside", "of_training", "slowest_calls", "slowes
 _MIN_SHARE = 0.1  # of the time in fetch: a call with less is beside the point
 _MIN_SAMPLES = 5  # fewer samples name no line
 _MOST_LINES = 2  # of a call
-_CALLED = ("__call__", "forward")  # of a transform that is named by its class
+_CALLED = (
+    "__call__",
+    "forward",
+    "__getitem__",
+    "__getitems__",
+    "__iter__",
+    "__next__",
+)  # of a transform that is named by its class
 _LAST_LINE = 1 << 30
 _LIBRARY = r"/(site-packages|dist-packages|lib/python3[^/]*)/"
 

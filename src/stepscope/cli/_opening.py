@@ -61,7 +61,7 @@ def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Openi
 
     with Reading() as reading, _named_as_asked():
         run = or_failed(
-            " ".join(paths),
+            " ".join(map(str, paths)),
             lambda: open_run(
                 paths,
                 workers=_workers(options),

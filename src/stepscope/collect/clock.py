@@ -268,6 +268,12 @@ class StepClock(TrainingThread):
         self.start_over()
         self.start = self.mark = end
 
+    def _drop_early(self) -> None:
+        """They were none of a training: between two steps their time is that of the step in flight."""
+        if self.early and self.state.step:
+            self.start = RECORD.unpack(self.early[0])[1]
+        self.early.clear()
+
     def _emit_early(self) -> None:
         for earlier in self.early:
             self.emit(earlier)
@@ -313,7 +319,7 @@ class StepClock(TrainingThread):
         self.inner_steps = self.inner_steps + 1 if self.spent[0] == step else 1
         self.spent = (step, self.micro)
         if self.micro:
-            self.early.clear()
+            self._drop_early()
         elif not self.leader and self.last is not None:
             self.consume()
             self.vote()

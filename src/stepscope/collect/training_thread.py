@@ -28,6 +28,7 @@ class TrainingThread(ClockFields):
         busy: bool
         consumed: Any
         depth: int
+        fail: Callable[[str, BaseException], None]
         fed: list[Any]
         flags: int
         foreign: bool
@@ -68,6 +69,13 @@ class TrainingThread(ClockFields):
 
     def admits_step(self) -> bool:
         """An optimizer steps where it is no ordinary event: is it to be timed?"""
+        try:
+            return self._admits_step()
+        except Exception as error:
+            self.fail("optimizer", error)
+            return False
+
+    def _admits_step(self) -> bool:
         caller = self.ident()
         if self.thread == OFF or (self.busy and self.state.phase == PHASE_BACKWARD):
             self.inside = True  # an optimizer that steps while gradients come in: its backward ends the step
@@ -99,6 +107,12 @@ class TrainingThread(ClockFields):
 
     def helper_ended(self, begun: tuple[int, int, int]) -> None:
         """That backward returned or raised. The training thread waited for it if it did nothing meanwhile."""
+        try:
+            self._take_helped(begun)
+        except Exception as error:
+            self.fail("backward", error)
+
+    def _take_helped(self, begun: tuple[int, int, int]) -> None:
         self._helper = 0
         begin, mark, step = begun
         if self.busy or self.depth or (mark, step) != (self.mark, self.state.step) or mark < 0:

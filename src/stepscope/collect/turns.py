@@ -153,7 +153,10 @@ class Turns:
             del self.by_identity[identity]
             if seen is self.leader:
                 self.leader = None
-                self.vacant()
+                try:
+                    self.vacant()
+                except Exception:
+                    return  # the job's output would show it
 
         seen = Seen(weakref.ref(optimizer, gone), self.number, step)
         self.by_identity[identity] = seen

@@ -38,7 +38,7 @@ from stepscope.analyses._trains import inferring_ranks
 from stepscope.analyses.process_groups import process_groups
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule
-from stepscope.core.run import Run
+from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -47,6 +47,7 @@ MIN_SHARE = 0.10  # of the step: torch_tb_profiler's limit for communication
 
 
 def check(run: Run) -> Iterator[Finding]:
+    run.per_rank(_forwards, stack)  # of each rank while it is open, whichever the finding is about
     rows = {row.rank: row for row in exposed_communication(run)}
     exposed = {rank: row.removable for rank, row in rows.items()}
     slow = [rank for rank, row in rows.items() if exposed[rank] > MIN_SHARE * row.step]
@@ -120,11 +121,15 @@ def _sends_once(run: Run, rank: int) -> bool:
     own = pl.col("rank") == rank
     if run.optional("steps", "rank", "micro_batches").filter(own)["micro_batches"].max() == 1:
         return True
-    forwards = run.where("host", own & (pl.col("name") == _FORWARD), "start")["start"].sort()
+    forwards = run.per_rank(_forwards, stack).filter(own)["start"].sort()
     sent = collective_calls(run).filter(own & (pl.col("collective") == "all_reduce"))["start"].sort()
     if forwards.is_empty() or sent.is_empty():
         return False
     return forwards.search_sorted(sent, side="right").n_unique() <= len(forwards) / 2
+
+
+def _forwards(run: Run) -> pl.DataFrame:
+    return run.where("host", pl.col("name") == _FORWARD, "rank", "start")
 
 
 _FORWARD = "DistributedDataParallel.forward"  # torch's annotation of each micro-batch

@@ -28,6 +28,7 @@ find them in memory.
 from collections.abc import Iterator
 
 from stepscope.analyses._lock_waits import waits_for_locks
+from stepscope.analyses._worker_calls import lines_inside
 from stepscope.core.finding import Advice, Evidence, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -66,7 +67,7 @@ def check(run: Run) -> Iterator[Finding]:
             Advice(text="Pack small files into large ones that are read in order, or copy them to a local disk first"),
         ),
         ranks=found.ranks,
-        where=(found.idlest.place,) if found.idlest.place else (),
+        where=lines_inside(run, found.ranks[0], found.idlest.place),
     )
 
 

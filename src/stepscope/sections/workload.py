@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from stepscope.analyses._device import ACCELERATOR
-from stepscope.analyses._devices_used import devices_used
+from stepscope.analyses._devices_used import devices_used, works_in_another_form
 from stepscope.analyses._work import has_gpu
 from stepscope.analyses.bound import bound
 from stepscope.analyses.operators import operators
@@ -139,7 +138,7 @@ def _say_devices(prose: _Prose, run: Run) -> None:
     """The devices of the hosts, and how many of them did work: a trace lists all that its host has."""
     models = devices_used(run).group_by("name", maintain_order=True).agg(pl.col("listed", "used").sum())
     unwatched = devices_used(run)["used"].is_null().any()
-    in_another_form = bool((run.optional("device", "kind")["kind"] == ACCELERATOR).any())
+    in_another_form = works_in_another_form(run)
     for name, listed, used in models.iter_rows():
         model = f"{{}} × {literal(name)}" if name else f"{many(listed, 'device')} whose name was not recorded"
         if unwatched or used == listed:
