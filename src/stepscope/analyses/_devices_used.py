@@ -7,7 +7,7 @@ a device that did work and that nobody describes is taken for one of the rank's 
 import polars as pl
 
 from stepscope.analyses._device import ACCELERATOR, WORK
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.run import Run, stack
 from stepscope.core.schema import DataType
 
 __all__ = ["device_facts", "devices_named", "devices_used", "works_in_another_form"]
@@ -37,12 +37,12 @@ def devices_used(run: Run) -> pl.DataFrame:
 
 def works_in_another_form(run: Run) -> bool:
     """Whether an accelerator did work that is not recorded as kernels."""
-    found: tuple[bool, ...] = run.per_rank(_works_in_another_form, chain)
-    return any(found)
+    return not run.per_rank(_working_in_another_form, stack).is_empty()
 
 
-def _works_in_another_form(run: Run) -> tuple[bool, ...]:
-    return (bool((run.optional("device", "kind")["kind"] == ACCELERATOR).any()),)
+def _working_in_another_form(run: Run) -> pl.DataFrame:
+    kinds = run.optional("device", "rank", "kind")
+    return kinds.filter(pl.col("kind") == ACCELERATOR).select("rank").unique(maintain_order=True)
 
 
 def devices_named(run: Run) -> pl.DataFrame:
