@@ -135,7 +135,6 @@ def test_a_call_that_holds_the_lock_is_charged_in_full(record: Callable[..., Rec
 
     recorded = record(job)
     assert recorded.weight("values.sort()  # held") == pytest.approx(took[0], rel=0.15, abs=0.06)
-    assert max(sample["weight"] for sample in recorded.samples) / 1e9 > took[0] / 2
 
 
 def test_what_comes_after_a_call_that_holds_the_lock_gets_its_share(record: Callable[..., Recorded]) -> None:
