@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CHUNKS", "COUNT_OFFSET", "MappedFile", "file_system", "is_far", "reserves"]
+__all__ = ["CHUNKS", "COUNT_OFFSET", "MappedFile", "file_system", "identity", "is_far", "reopened", "reserves"]
 
 COUNT_OFFSET = 40
 """Where the header has the number of whole records, int64; aligned, so that it is stored in one piece."""
@@ -74,7 +74,7 @@ class MappedFile:
         self._path, self._header_size, self._record_size, self._pid = path, len(header), record_size, os.getpid()
         descriptor = os.open(path, _NEW_FILE, 0o600)
         try:
-            self._file = _identity(descriptor)
+            self._file = identity(descriptor)
             self._reserved = os.write(descriptor, header)
         finally:
             os.close(descriptor)
@@ -115,14 +115,19 @@ class MappedFile:
         return descriptor
 
     def _opened(self) -> int:
-        descriptor = os.open(self._path, _SAME_FILE)
-        if _identity(descriptor) != self._file:
-            os.close(descriptor)
-            raise OSError(errno.ESTALE, "another file has taken the place of stepscope's")
-        return descriptor
+        return reopened(self._path, self._file)
 
 
-def _identity(descriptor: int) -> tuple[int, int]:
+def reopened(path: str, file: tuple[int, int] | None) -> int:
+    """A descriptor of the file that is `file`. Raises OSError, also where another has taken its place."""
+    descriptor = os.open(path, _SAME_FILE)
+    if identity(descriptor) != file:
+        os.close(descriptor)
+        raise OSError(errno.ESTALE, "another file has taken the place of stepscope's")
+    return descriptor
+
+
+def identity(descriptor: int) -> tuple[int, int]:
     """Which file `descriptor` is of."""
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino

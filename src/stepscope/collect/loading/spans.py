@@ -15,7 +15,7 @@ import time
 from _thread import allocate_lock
 
 from ..fields import compiled
-from ..mapped import reserves
+from ..mapped import identity, reopened, reserves
 from ..recorder import HEADER_SIZE, append_line, both_clocks, clock_reading, leave_note
 from .purse import RESERVE_NS, SHARE, Purse, Reserve, Slowdown
 
@@ -67,7 +67,7 @@ _FIRST = 16 << 10  # bytes reserved at first, then twice as many each time: a wo
 _EIGHTHS = 8  # eighths of the limit: each is written to a fourth as often as the one before
 _HEADER = struct.Struct("<16sIIqq24x")
 _SAFE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)  # a link in our folder is somebody else's
-_NEW_FILE, _SAME_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, os.O_RDWR | _SAFE
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
 _MOST = 0xFFFF  # of the fields of 16 bits
 
 
@@ -142,7 +142,7 @@ class SpanFile:
         descriptor = os.open(path + ".bin", _NEW_FILE, 0o600)
         try:
             os.write(descriptor, _HEADER.pack(MAGIC, HEADER_SIZE, RECORD.size, *both_clocks()[:2]))
-            self._file: tuple[int, int] | None = _identity(descriptor)
+            self._file: tuple[int, int] | None = identity(descriptor)
             self._whole: Any = compiled and compiled.map_shared(descriptor, HEADER_SIZE + LIMIT)
             self._reserve(descriptor)
         finally:
@@ -238,16 +238,7 @@ class SpanFile:
     def _opened(self) -> int:
         """A descriptor of the file. None stays open: a job that closes all it knows would get its number for a file of
         its own. Raises OSError, also where another file has taken its place."""
-        descriptor = os.open(self.path + ".bin", _SAME_FILE)
-        if _identity(descriptor) != self._file:
-            os.close(descriptor)
-            raise OSError(errno.ESTALE, "another file has taken the place of stepscope's")
-        return descriptor
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino
+        return reopened(self.path + ".bin", self._file)
 
 
 _SIZE, _pack = RECORD.size, RECORD.pack_into
