@@ -19,12 +19,12 @@ polars_keeping_freed_memory()  # before the modules below import it
 # ruff: noqa: E402
 
 from stepscope.core.errors import MissingData
+from stepscope.core.importing import Sink
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
-from stepscope.core.trace import Sink
-from stepscope.diagnose import diagnose
 from stepscope.importers import importer_of
+from stepscope.report.diagnose import diagnose
 
 HTA = """
 import sys, time

@@ -41,24 +41,25 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
 }
 JUMPS = {"an hour back": -3_600_000_000_000, "a day on": 86_400_000_000_000, "one unit back": -1}
 GUARDS = {
-    f"stepscope.collect.clock.StepClock.{name}"
+    f"stepscope.collect.step_clock.clock.StepClock.{name}"
     for name in ("begin_fetch", "fail", "enter_backward", "enter_step", "fetched", "not_fetched", "started",
                  "leave_backward", "leave_step")
 }  # fmt: skip
 GUARDS |= {
-    f"stepscope.collect.training_thread.TrainingThread.{name}"
+    f"stepscope.collect.step_clock.training_thread.TrainingThread.{name}"
     for name in ("admits_backward", "admits_step", "helper_begins", "helper_ended", "in_training_thread", "timed_early")
 }
 GUARDS |= {
-    f"stepscope.collect.loading.{name}"
+    f"stepscope.collect.dataloader.{name}"
     for name in ("fetching._begin", "fetching._end", "fetching._uncounted", "lane.Lane.passed", "receiving._asks",
                  "receiving._has_waited", "receiving._sent", "receiving.Receiver.give_up", "receiving._timed_put",
                  "worker._Working._asks", "worker._Working._was_given", "worker._end", "worker.Feeder._announced",
                  "worker.Feeder._dumped", "worker.Feeder.expect", "process.Loading.fail", "process.Loading.lane",
                  "process.Loading.sample_lines")
 }  # fmt: skip
-GUARDS |= {f"stepscope.collect.unseen.{name}" for name in ("without_our_frames", "_others")}
-GUARDS |= {f"stepscope.collect.lines.Sampler.{name}" for name in ("_run",)}
+GUARDS |= {f"stepscope.collect.warning_frames.{name}" for name in ("without_our_frames", "_others")}
+GUARDS |= {f"stepscope.collect.line_sampler.lines.Sampler.{name}" for name in ("_run",)}
+GUARDS |= {f"stepscope.collect.notes.{name}" for name in ("leave_note", "Notes.note")}
 """What catches the errors of all that it calls, and is a few comparisons besides: nothing can catch its own."""
 
 HOOKS = "stepscope.collect.hooks."

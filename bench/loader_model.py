@@ -28,16 +28,17 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analyses._cores import job_cores
-from stepscope.analyses._settled import settled_steps
-from stepscope.analyses.loader_stages import loader_stages
-from stepscope.analyses.loader_transforms import loader_transforms
-from stepscope.cli._headroom import kept_trial, make_trial
+from stepscope.analyses.input_pipeline.loader_stages import loader_stages
+from stepscope.analyses.input_pipeline.loader_transforms import loader_transforms
+from stepscope.analyses.lib.cores import job_cores
+from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.cli._job_monitor import watch
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
-from stepscope.predict.loader_model import Change
-from stepscope.predict.loader_table import loader_table
-from stepscope.store import open_run
+from stepscope.experiments.calibration import kept_trial, make_trial
+from stepscope.models.loader_model import Change
+from stepscope.models.loader_table import loader_table
+from stepscope.storage import open_run
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
@@ -94,7 +95,7 @@ def record(name: str, path: Path, *options: str, trial: bool = False) -> Path:
         if done.returncode:
             raise SystemExit(f"{name} {' '.join(options)}: {done.stderr}")
     if trial and kept_trial(str(path)) is None:
-        make_trial(str(path))
+        make_trial(str(path), watch, lambda: None)
     return path
 
 

@@ -244,7 +244,7 @@ def _switch() -> Callable[[bool], None]:
         (owner, name, hook)
         for owner in owners
         for name, hook in vars(owner).items()
-        if "/stepscope/collect/loading/" in getattr(getattr(hook, "__code__", None), "co_filename", "")
+        if "/stepscope/collect/dataloader/" in getattr(getattr(hook, "__code__", None), "co_filename", "")
     ]
     if not hooks:
         raise SystemExit("the recorder is not in this process: run the benchmark without arguments of a job")

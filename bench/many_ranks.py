@@ -29,8 +29,8 @@ POLL = 0.05  # seconds between two looks at the workers
 _RANK = re.compile(rb'"rank": *-?\d+')
 TOGETHER = """
 import sys
-from stepscope.cli._assemble import assemble
-from stepscope.store import open_run
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
 assemble(open_run(sys.argv[1]))
 """
 

@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepscope.store.cache import VARIABLE
+from stepscope.storage.cache import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / ".cache" / "bench"
@@ -38,7 +38,7 @@ _HOUR = 3_600 * 10**6  # us
 STEPSCOPE = """
 import sys
 from pathlib import Path
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
 from stepscope.importers import importer_of
 path, sink = Path(sys.argv[1]), Sink()
 importer_of(path).read(path, sink)
@@ -47,7 +47,7 @@ print(sum(len(frame) for table, frames in sink.parts.items() if table in ("host"
 """
 AGAIN = """
 import sys
-from stepscope.store import open_run
+from stepscope.storage import open_run
 run = open_run(sys.argv[1], use_cache=True)
 print(run.table("host", "start", "end", how="").height)
 """

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from open_trace import KEPT, TILED, corpus, tiled
-from stepscope.store import open_run
-from stepscope.store.cache import VARIABLE
+from stepscope.storage import open_run
+from stepscope.storage.cache import VARIABLE
 from stepscope.timeline import find, frame, origin, sums, tracks
 from stepscope.timeline.answers import frame_answer, tracks_answer
 

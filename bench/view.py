@@ -24,10 +24,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from open_trace import KEPT, TILED, corpus, tiled
-from stepscope.cli._assemble import assemble
 from stepscope.render.html import report_html
-from stepscope.store import open_run
-from stepscope.store.cache import VARIABLE
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
+from stepscope.storage.cache import VARIABLE
 from stepscope.timeline import excerpt, origin, tracks
 from stepscope.web.trace_text import count
 

@@ -2,11 +2,15 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from .warm_command import LIGHT_TORCH
+
+SLOW = 100  # ordinary tests take as long as one that is marked slow
 LARGE = 900_000  # bytes of a packed trace that takes more than about a second to read
 
 
@@ -31,12 +35,29 @@ def _surroundings_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _jobs_import_torchs_compiler_when_they_compile(request: pytest.FixtureRequest) -> Iterator[None]:
+    """That halves the start of a job (see light_torch). A module that says WHOLE_TORCH has jobs as users start them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not getattr(request.module, "WHOLE_TORCH", False):
+            patch.setenv("PYTHONPATH", LIGHT_TORCH, prepend=os.pathsep)
+        yield
+
+
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """The folder of the corpus: `traces/` and `golden/`. Skips the test when there is none."""
     if absent():
         pytest.skip(absent())
     return corpus_root()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take longest come first: a process that begins a long one at the end has the others wait for it."""
+    weight: Counter[Path] = Counter()
+    for item in items:
+        weight[item.path] += SLOW if item.get_closest_marker("slow") else 1
+    items.sort(key=lambda item: (-weight[item.path], str(item.path)))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -11,7 +11,7 @@ from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis
 from stepscope.core.schema import TABLES
 
-PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+PAGES = sorted((Path(__file__).parents[1] / "docs").rglob("*.md"))
 SHOWN = re.compile(r"`stepscope show ([a-z][\w-]*)")
 COMMAND = re.compile(r"`stepscope ([a-z]\w*)")
 

@@ -1,4 +1,4 @@
-"""Some hundred damaged traces, and some that were found by hand: each ends in an answer or a refusal."""
+"""Damaged traces, and some that were found by hand: each ends in an answer or a refusal."""
 
 import json
 import random
@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from .thoroughness import tries
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from fuzz_traces import run_cases, tried
 from trace_damage import damaged, own_traces
 
-CASES = 150
+CASES = tries(40, 1500)
 STEP = "ProfilerStep#"
 
 
@@ -65,7 +67,7 @@ def test_damaged_traces_end_in_an_answer_or_a_refusal(monkeypatch: pytest.Monkey
     monkeypatch.setenv("STEPSCOPE_CORPUS", str(tmp_path))  # the traces of the tool itself: the same on every machine
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        counts = run_cases(0, CASES, seed=1, minutes=10)
+        counts = run_cases(0, CASES, seed=1, minutes=60)
     assert {what: count for what, count in counts.items() if what.startswith("!")} == {}
     assert counts["cases"] == CASES
     assert counts["refused"] < CASES // 2  # most of the damage leaves something to read

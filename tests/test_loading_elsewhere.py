@@ -9,12 +9,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stepscope.analyses.loader_starts import loader_starts
+from stepscope.analyses.input_pipeline.loader_starts import loader_starts
 from stepscope.collect.launch import launch
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
-from stepscope.store import open_run
+from stepscope.run_format.options import RecordingOptions
+from stepscope.storage import open_run
 
 JOBS = Path(__file__).parent / "collect/jobs"
 STATEFUL = (
@@ -43,7 +44,7 @@ def recorded(folder: Path, job: str, *names: str) -> Run:
         launch(
             [sys.executable, str(JOBS / job), *names],
             str(folder / "run"),
-            {"trace": None, "lines_hz": 0, "loader": "all"},
+            RecordingOptions(loader="all"),
         )
     finally:
         os.chdir(here)
@@ -59,21 +60,39 @@ def printed(folder: Path, job: str, *names: str, watched: bool) -> subprocess.Co
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, cwd=folder)
 
 
-def prints_the_same(folder: Path, job: str, names: tuple[str, ...]) -> None:
-    plain, watched = (printed(folder, job, *names, watched=which) for which in (False, True))
+Watched = tuple[subprocess.CompletedProcess[str], Path]
+
+
+def watched_job(folder: Path, job: str, names: tuple[str, ...]) -> Watched:
+    """What the recorded job printed, and its run."""
+    return printed(folder, job, *names, watched=True), folder / "run"
+
+
+def prints_the_same(folder: Path, job: str, names: tuple[str, ...], watched: subprocess.CompletedProcess[str]) -> None:
+    plain = printed(folder, job, *names, watched=False)
     assert (plain.returncode, watched.returncode) == (0, 0), plain.stderr + watched.stderr
     assert watched.stdout == plain.stdout
     assert watched.stderr == plain.stderr
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return recorded(tmp_path_factory.mktemp("stateful"), "stateful.py", *STATEFUL)
+def kept_job(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    return watched_job(tmp_path_factory.mktemp("stateful"), "stateful.py", STATEFUL)
 
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return recorded(tmp_path_factory.mktemp("web"), "webdata.py", *STREAMED)
+def kept(kept_job: Watched) -> Run:
+    return open_run(kept_job[1])
+
+
+@pytest.fixture(scope="module")
+def web_job(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    return watched_job(tmp_path_factory.mktemp("web"), "webdata.py", STREAMED)
+
+
+@pytest.fixture(scope="module")
+def web(web_job: Watched) -> Run:
+    return open_run(web_job[1])
 
 
 def spans_of(run: Run, ways: tuple[str, ...], name: str) -> pl.DataFrame:
@@ -89,8 +108,8 @@ def weights(spans: pl.DataFrame, stage: str) -> int:
 
 @stateful
 @pytest.mark.slow
-def test_batches_states_and_resumed_epochs_are_those_of_the_bare_job(tmp_path: Path) -> None:
-    prints_the_same(tmp_path, "stateful.py", STATEFUL)
+def test_batches_states_and_resumed_epochs_are_those_of_the_bare_job(tmp_path: Path, kept_job: Watched) -> None:
+    prints_the_same(tmp_path, "stateful.py", STATEFUL, kept_job[0])
 
 
 @stateful
@@ -99,7 +118,7 @@ def test_batches_states_and_resumed_epochs_are_those_of_the_bare_job(tmp_path: P
 def test_a_stateful_job_that_fails_fails_as_it_would(tmp_path: Path, name: str) -> None:
     plain, watched = (printed(tmp_path, "stateful.py", name, watched=which) for which in (False, True))
     assert watched.returncode == plain.returncode != 0
-    assert "collect/loading" not in watched.stderr
+    assert "collect/dataloader" not in watched.stderr
     spans = open_run(tmp_path / "run").optional("loader_spans")
     assert "fetch" in spans["stage"].to_list()
     assert not (tmp_path / "run" / "notes.jsonl").exists()
@@ -162,8 +181,8 @@ def test_a_spawned_worker_of_a_stateful_loader(tmp_path: Path) -> None:
 
 @streamed
 @pytest.mark.slow
-def test_batches_of_web_pipelines_are_those_of_the_bare_job(tmp_path: Path) -> None:
-    prints_the_same(tmp_path, "webdata.py", STREAMED)
+def test_batches_of_web_pipelines_are_those_of_the_bare_job(tmp_path: Path, web_job: Watched) -> None:
+    prints_the_same(tmp_path, "webdata.py", STREAMED, web_job[0])
 
 
 @streamed

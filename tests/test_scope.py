@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from stepscope.analyses.device_time import device_time
-from stepscope.cli._assemble import assemble
+from stepscope.analyses.device.device_time import device_time
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run, chain, stack
 from stepscope.core.synth import MS, Synth
-from stepscope.store import open_run
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
 
 T = TypeVar("T")
 ANALYSES = Group("analyses", Analysis).load()

@@ -9,8 +9,8 @@ import pytest
 
 from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
-from stepscope.diagnose import diagnose
-from stepscope.store import open_run
+from stepscope.report.diagnose import diagnose
+from stepscope.storage import open_run
 
 EVENTS = (
     '{"ph":"M","pid":7,"name":"process_name","args":{"name":"/host:CPU"}}',

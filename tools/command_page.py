@@ -16,7 +16,7 @@ HEAD = """\
 *Generated from the commands' own help by `tools/generate_docs.py`.*
 
 Exit codes: 0 is fine, 1 is a rule, section or table that failed unexpectedly (it says so in its place, and the rest is
-there), 2 is something the user can mend (the message says what, where and the next command),
+there), 2 is something the user can fix (the message says what, where and the next command),
 130 is stopped by Ctrl-C. `stepscope run` exits with the job's own exit code.
 """
 

@@ -62,7 +62,7 @@ def tried(path: Path) -> Outcome:
     """Open a trace and ask everything of it."""
     from stepscope.core.boundary import RAISE
     from stepscope.core.errors import StepscopeError
-    from stepscope.store import open_run
+    from stepscope.storage import open_run
 
     os.environ[RAISE] = "1"
     outcome = Outcome()
@@ -90,9 +90,9 @@ def questions() -> Iterator[tuple[str, Callable[[Any], object]]]:
     """The report with its text, then every analysis as a table of the page, then the timeline."""
     import io
 
-    from stepscope.cli._assemble import assemble
     from stepscope.render.json import dumps, report_document
     from stepscope.render.terminal import console_for, print_report
+    from stepscope.report.assemble import assemble
     from stepscope.timeline import excerpt
     from stepscope.web.routes.tables import ANALYSES, table_document
 

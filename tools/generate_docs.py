@@ -24,8 +24,8 @@ def pages() -> dict[str, str]:
 def outdated(wanted: dict[str, str]) -> list[str]:
     """Paths of pages whose text differs, is missing, or whose rule is gone."""
     differing = [name for name, text in wanted.items() if read(DOCS / name) != text]
-    left_over = [f"rules/{path.name}" for path in (DOCS / "rules").glob("*.md") if f"rules/{path.name}" not in wanted]
-    return sorted(differing + left_over)
+    written = {path.relative_to(DOCS).as_posix() for path in (DOCS / "rules").rglob("*.md")}
+    return sorted([*differing, *written - wanted.keys()])
 
 
 def read(path: Path) -> str | None:

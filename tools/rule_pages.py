@@ -2,11 +2,11 @@
 
 import io
 
-from stepscope.cli._assemble import step_times
 from stepscope.cli._pages import RULES, example_findings, finds
 from stepscope.core.finding import Rule
 from stepscope.core.report import FindingBlock
 from stepscope.render.terminal import console_for, print_finding
+from stepscope.report.assemble import step_times
 
 __all__ = ["pages"]
 
@@ -25,19 +25,24 @@ a measurement.
 
 
 def pages() -> dict[str, str]:
-    """Return docs/rules/*.md by path below docs/."""
+    """Return docs/rules/**/*.md by path below docs/."""
     rules = RULES.load()
     rows = "".join(row(name, rule) for name, rule in rules.items())
     return {
         "rules/index.md": HEAD + rows,
-        **{f"rules/{name}.md": rule_page(name, rule) for name, rule in rules.items()},
+        **{f"rules/{topic(name)}/{name}.md": rule_page(name, rule) for name, rule in rules.items()},
     }
+
+
+def topic(name: str) -> str:
+    """The folder that a rule lies in."""
+    return RULES.module(name).split(".")[-2]
 
 
 def row(name: str, rule: Rule) -> str:
     _, findings = example_findings(rule, fixed=False)
     causes = ", ".join(sorted({finding.cause for finding in findings}))
-    return f"| [{name}]({name}.md) | {finds(RULES.page(name))} | {causes} |\n"
+    return f"| [{name}]({topic(name)}/{name}.md) | {finds(RULES.page(name))} | {causes} |\n"
 
 
 def rule_page(name: str, rule: Rule) -> str:

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from stepscope.cli._assemble import SECTIONS
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bars, Block, Heatmap, Lanes, Lines, Table
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.diagnose import RULES
+from stepscope.report.assemble import SECTIONS
+from stepscope.report.diagnose import RULES
 
 __all__ = ["examples", "names_of", "translations", "untranslated"]
 

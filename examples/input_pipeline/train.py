@@ -1,4 +1,4 @@
-"""A pipeline of photographs that is mended step by step; docs/tutorials/input-pipeline.md tells the story.
+"""A pipeline of photographs that is fixed step by step; docs/tutorials/input-pipeline.md tells the story.
 
 python ../image_classifier/make_data.py
 python train.py --stage baseline      # then workers, dilation, crop, batched: each has the changes before it as well

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from stepscope.cli._assemble import assemble
 from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
 from stepscope.render.document import Report
 from stepscope.render.format import plain, sentence
 from stepscope.render.html import report_html
-from stepscope.store import open_run
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
 from stepscope.timeline import excerpt
 
 __all__ = ["RunPage", "open"]

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 from stepscope.core.run import Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 __all__ = ["traced_ranks"]
 

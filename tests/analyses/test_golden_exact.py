@@ -6,12 +6,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stepscope.analyses.attribution import attribution
-from stepscope.analyses.device_time import device_time
-from stepscope.analyses.steps import steps
+from stepscope.analyses.device.attribution import attribution
+from stepscope.analyses.device.device_time import device_time
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 DEVICE_TIME = {
     "kernels": "kernel_count",

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stepscope.analyses.device_time import device_time
+from stepscope.analyses.device.device_time import device_time
 from stepscope.core.run import Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from .hta import CONTROL, STEP_BASED, as_hta_keeps_it, golden_of, ranks_of
 

@@ -1,7 +1,7 @@
 """The analyses that the TensorBoard plugin has too, against its answers.
 
 The corpus holds the plugin's answers where they are right. Where stepscope differs on purpose the reason is written
-here, beside the names that differ, and in docs/differences.md for users.
+here, beside the names that differ, and in docs/reference/differences.md for users.
 """
 
 import json
@@ -12,15 +12,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from stepscope.analyses._adjusted import adjusted_steps
-from stepscope.analyses._host import OPERATIONS
-from stepscope.analyses.gpu_summary import gpu_summary
-from stepscope.analyses.kernels import kernels
-from stepscope.analyses.operators import operators
-from stepscope.analyses.step_breakdown import step_breakdown
+from stepscope.analyses.device.gpu_summary import gpu_summary
+from stepscope.analyses.device.kernels import kernels
+from stepscope.analyses.lib.host_events import OPERATIONS
+from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
+from stepscope.analyses.operators.operators import operators
+from stepscope.analyses.steps.step_breakdown import step_breakdown
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 Golden = dict[str, Any]
 CAUSES = {
@@ -142,12 +142,12 @@ def _steps(run: Run, name: str, expected: list[Golden]) -> Iterable[object]:
 
 def _devices(run: Run, name: str, golden: Golden) -> Iterable[object]:
     percent = {
-        "utilisation": "GPU Utilization (%)",
+        "utilization": "GPU Utilization (%)",
         "sm_efficiency": "Est. SM Efficiency (%)",
         "occupancy": "Est. Achieved Occupancy (%)",
         "tensor_core_share": "Kernel Time using Tensor Cores (%)",
     }
-    ratio = {"utilisation": "util", "sm_efficiency": "sm_eff", "occupancy": "occ", "tensor_core_share": "tc_ratio"}
+    ratio = {"utilization": "util", "sm_efficiency": "sm_eff", "occupancy": "occ", "tensor_core_share": "tc_ratio"}
     rows = {str(row["device"]): row for row in _table(gpu_summary, run)}
     for device, values in golden.get("gpu_summary", {}).items():
         for column, key in percent.items():

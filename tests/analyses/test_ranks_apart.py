@@ -12,7 +12,7 @@ from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
 from stepscope.core.synth import Synth, build
-from stepscope.diagnose import RULES
+from stepscope.report.diagnose import RULES
 
 OF_RANKS = {name: analysis for name, analysis in Group("analyses", Analysis).load().items() if analysis.scope == "rank"}
 TIMES = {table: [column.name for column in columns if column.unit == "ns"] for table, columns in TABLES.items()}
@@ -64,7 +64,7 @@ def test_a_rank_alone_has_the_rows_that_it_has_beside_others(name: str) -> None:
     tables = everything()
     together = of_ranks(OF_RANKS[name], tables)
     if together is None:
-        pytest.skip("no example holds what it needs; the corpus does, in tests/store/test_ranks.py")
+        pytest.skip("no example holds what it needs; the corpus does, in tests/storage/test_ranks.py")
     ranks = pl.concat([frame["rank"] for frame in tables.values()]).drop_nulls().unique().sort()
     alone = [
         of_ranks(OF_RANKS[name], {table: frame.filter(pl.col("rank") == rank) for table, frame in tables.items()})

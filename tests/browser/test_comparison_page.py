@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from stepscope.compare.comparison import compare
 from stepscope.compare.page import page_of
-from stepscope.compare.side import measure
+from stepscope.compare.run_summary import measure
 from stepscope.core.synth import Synth
 from stepscope.render.html import page_html
 
@@ -35,11 +35,11 @@ def test_two_bars_stand_above_each_other_on_one_scale(browser: Browser, tmp_path
             ".map(part => part.getBBox().x + part.getBBox().width)))"
         )
         assert ends[1] == pytest.approx(0.75 * ends[0], rel=0.01)
-        colours = page.evaluate(
+        colors = page.evaluate(
             "[...document.querySelectorAll('svg.bar')].map(bar => [...bar.querySelectorAll('rect')]"
             ".map(part => getComputedStyle(part).fill).join())"
         )
-        assert colours[0] == colours[1]
+        assert colors[0] == colors[1]
         assert faults(page) == []
         page.set_viewport_size({"width": TELEPHONE, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") == TELEPHONE

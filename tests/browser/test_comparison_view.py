@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 from stepscope.compare.comparison import Comparison, compare
 from stepscope.compare.document import document_of
 from stepscope.compare.page import page_of
-from stepscope.compare.side import measure
+from stepscope.compare.run_summary import measure
 from stepscope.core.synth import Synth
 from stepscope.render.format import quantity, signed
 from stepscope.render.html import page_html
@@ -84,10 +84,10 @@ def test_faster_is_blue_to_the_left_and_slower_orange_to_the_right(browser: Brow
             "getComputedStyle(bar).fill]; })"
         )
         assert {bar[0] for bar in bars} == {"+", "−"}
-        for sign, way, kind, end, start, colour in bars:
+        for sign, way, kind, end, start, color in bars:
             assert way == kind == ("faster" if sign == "−" else "slower")
             assert end == 100 if sign == "−" else start == 100
-            assert colour == ("rgb(0, 114, 178)" if sign == "−" else "rgb(194, 87, 0)")
+            assert color == ("rgb(0, 114, 178)" if sign == "−" else "rgb(194, 87, 0)")
 
 
 @pytest.mark.parametrize(("scheme", "lang"), [("dark", "en"), ("light", "zh")])

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stepscope.analyses.line_tree import line_tree
-from stepscope.analyses.loader_line_tree import loader_line_tree
-from stepscope.analyses.operator_tree import operator_tree
-from stepscope.cli._assemble import assemble
+from stepscope.analyses.host.line_tree import line_tree
+from stepscope.analyses.input_pipeline.loader_line_tree import loader_line_tree
+from stepscope.analyses.operators.operator_tree import operator_tree
 from stepscope.core.report import Flame, Frame, Node, Text
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.render.format import quantity
 from stepscope.render.html import report_html
 from stepscope.render.json import dumps, frame_document
+from stepscope.report.assemble import assemble
 
 from .test_report_page import report_of, written
 from .viewing import Scheme, faults, opened
@@ -215,7 +215,7 @@ def test_deep_and_wide_trees_say_what_is_too_narrow(browser: Browser, tmp_path: 
 
 def test_trees_leave_the_file_small(corpus: Path) -> None:
     """A trace of a hundred thousand host events, with Python frames: what a page holds of it is bounded."""
-    from stepscope.store import open_run
+    from stepscope.storage import open_run
 
     trace = corpus / "traces" / "tracelens" / "mi300" / "google_owlv2-large-patch14-ensemble__1016001.json.gz"
     page = report_html(assemble(open_run([str(trace)])))

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from stepscope.cli._assemble import assemble
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.render.html import report_html
-from stepscope.rules.periodic_stall import RULE
+from stepscope.report.assemble import assemble
+from stepscope.rules.steps.periodic_stall import RULE
 from stepscope.timeline import excerpt
 
 from ..web.serving import opened as of
@@ -67,7 +67,7 @@ def test_evidence_leads_to_the_step_in_which_it_is_seen(page: Page) -> None:
     expect(control).to_have_text("step 29")
     control.click()
     assert arrived(page) == (29 * 50 + 2 * 200, 30 * 50 + 3 * 200)
-    expect(page.locator(".timeline .asked")).to_contain_text("Training stops")
+    expect(page.locator(".timeline .asked")).to_contain_text("Saving a checkpoint takes 200 ms")
     page.go_back()
     expect(page.locator("main")).to_have_attribute("data-view", "overview")
     assert faults(page) == []

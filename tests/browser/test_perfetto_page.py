@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stepscope.cli._assemble import assemble
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.render.html import report_html
+from stepscope.report.assemble import assemble
 from stepscope.timeline import excerpt
 from stepscope.web.perfetto import HOW, interface
 from stepscope.web.routes import perfetto as routes

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stepscope.cli._assemble import assemble
-from stepscope.core.finding import Advice, Finding, Place
+from stepscope.core.finding import Advice, Finding, Place, Title
 from stepscope.core.report import Bar, Bars, FindingBlock, Heatmap, Line, Lines, Table, Verdict
 from stepscope.render.document import Part, Report, RunFacts
-from stepscope.render.format import cell, sentence
+from stepscope.render.format import cell, sentence, title_text
 from stepscope.render.html import report_html
 from stepscope.render.json import dumps, report_document
-from stepscope.store import open_run
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
 
-from ..test_sections import full
+from ..report.sections.test_sections import full
 from .viewing import WIDE, Scheme, faults, go, keep, opened, views
 
 TELEPHONE = 400
@@ -65,7 +65,7 @@ def test_every_view_is_readable(
             part.name for part in report.parts if part.blocks and part.name not in ("summary", "findings")
         }
         assert page.evaluate("document.documentElement.lang") == {"en": "en", "zh": "zh-CN"}[language]
-        assert page.locator("h1").inner_text().startswith("Input-bound: ")
+        assert page.locator("h1").inner_text().startswith("Data-loading bound: ")
         for name in names:
             go(page, view=name)
             assert page.evaluate("document.documentElement.scrollWidth") == WIDE
@@ -110,16 +110,18 @@ def test_findings_stand_in_order_with_evidence_gain_place_and_code(page: Page, r
     page.evaluate("location.hash = ''")
     page.locator(".finding").first.wait_for()
     titles = page.locator(".finding h3").all_inner_texts()
-    assert titles == [block.finding.title for block in report.findings]
+    assert titles == [title_text(block.finding.title) for block in report.findings]
     first = page.locator(".finding").first
-    assert first.locator(".gain").inner_text().startswith("saves ")
+    assert first.locator(".gain").inner_text().startswith("could save ")
     assert first.locator(".evidence dd").count() == len(report.findings[0].finding.evidence)
 
 
 def test_code_is_copied_and_places_open_the_editor_that_was_chosen(browser: Browser, tmp_path: Path) -> None:
     place = Place(file="/home/me/a b/train.py", line=41, symbol="__getitem__", text="image = resize(image)")
     advice = Advice(text="Load in workers", code="DataLoader(\n\tdataset,\n\tnum_workers=2)")
-    finding = Finding(title="Slow", cause="model", evidence=(), gain=None, advice=(advice,), ranks=(0,), where=(place,))
+    finding = Finding(
+        title=Title("Slow"), cause="model", evidence=(), gain=None, advice=(advice,), ranks=(0,), where=(place,)
+    )
     address = written(report_of(FindingBlock("a-rule", finding)), tmp_path)
     with opened(browser, address, state="view=x", permissions=["clipboard-read", "clipboard-write"]) as page:
         link = page.locator(".places a")
@@ -148,12 +150,12 @@ def test_the_bar_is_as_wide_as_its_shares(browser: Browser, tmp_path: Path) -> N
     with opened(browser, written(report_of(bars), tmp_path), state="view=x") as page:
         widths = page.evaluate("[...document.querySelectorAll('rect')].map(r => r.getBBox().width)")
         assert widths == pytest.approx([750, 250])
-        colours = page.evaluate("[...document.querySelectorAll('rect')].map(r => getComputedStyle(r).fill)")
+        colors = page.evaluate("[...document.querySelectorAll('rect')].map(r => getComputedStyle(r).fill)")
         keys = page.evaluate(
             "[...document.querySelectorAll('.legend i')].map(i => getComputedStyle(i).backgroundColor)"
         )
-        assert colours == keys
-        assert len(set(colours)) == 2
+        assert colors == keys
+        assert len(set(colors)) == 2
 
 
 def test_tables_sort_filter_hide_and_copy_and_the_address_keeps_it(browser: Browser, tmp_path: Path) -> None:
@@ -241,7 +243,9 @@ def test_a_hostile_name_runs_nothing(browser: Browser, tmp_path: Path) -> None:
     lines = Lines(name, name, "ns", "ns", (Line(name, ((0, 1), (1, 2))),), limits=(Bar(name, 3),))
     place = Place(file=f"/javascript:{name}", line=1, symbol=name, text=name)
     advice = Advice(text=name, code=name)
-    finding = Finding(title=name, cause="model", evidence=(), gain=None, advice=(advice,), ranks=(), where=(place,))
+    finding = Finding(
+        title=Title("{}", (name,)), cause="model", evidence=(), gain=None, advice=(advice,), ranks=(), where=(place,)
+    )
     table = Table(name, ((name, None),), ((name,),), meanings=(name,), source=name)
     blocks = (table, lines, Bars(name, "ns", (Bar(name, 1),)), FindingBlock(name, finding))
     with opened(browser, written(report_of(*blocks, name=name), tmp_path), state="view=x") as page:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser
 
-from stepscope.analyses.steps import steps
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.run import Run
 from stepscope.core.schema import empty
 from stepscope.render.format import cell
@@ -15,7 +15,7 @@ from stepscope.web import Opened
 from stepscope.web.routes.tables import listed
 
 from ..export.recorded import recorded
-from ..test_sections import full
+from ..report.sections.test_sections import full
 from ..web.serving import opened as what
 from ..web.serving import served
 from .viewing import WIDE, faults, go, opened, views
@@ -110,7 +110,7 @@ def test_a_run_in_progress_is_followed_until_it_ends(browser: Browser, run: Run)
 
 @pytest.mark.slow
 def test_every_view_of_a_recorded_job(browser: Browser, tmp_path: Path) -> None:
-    from stepscope.store import open_run
+    from stepscope.storage import open_run
 
     folder = recorded(tmp_path / "run", "fork", trace=True)
     with served(what(open_run([str(folder)]))) as address, opened(browser, address) as page:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stepscope.cli._assemble import assemble
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.render.html import report_html
-from stepscope.store import open_run
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
 from stepscope.timeline import excerpt, find, frame, origin, sums
 from stepscope.timeline.frame import SpanFrame
 
@@ -89,7 +89,7 @@ def counted(run: Run, start: int, end: int, width: int) -> dict[str, tuple[int, 
 
 
 def pixels(page: Page) -> int:
-    """How many colours the tracks have."""
+    """How many colors the tracks have."""
     return int(
         page.evaluate(
             "(() => { const canvas = document.querySelector('canvas.tracks'); const seen = new Set();"

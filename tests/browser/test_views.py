@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from stepscope.cli._assemble import assemble
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.render.html import report_html
-from stepscope.store import open_run
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
 
 from ..export.recorded import recorded
-from ..test_input_pipeline_section import two_workers_in_step
-from ..test_sections import facts_of, steps_of, trace_of
+from ..report.sections.input_pipeline.test_input_pipeline_section import two_workers_in_step
+from ..report.sections.test_sections import facts_of, steps_of, trace_of
 from ..web.serving import opened as what
 from ..web.serving import served
 from .viewing import Scheme, faults, go, opened, views
@@ -200,7 +200,7 @@ def test_without_findings_the_next_command_is_what_to_change(browser: Browser, t
         asked, told = (page.locator(f".answers {tag}").all_inner_texts() for tag in ("dt", "dd"))
         answers = dict(zip(asked, told, strict=True))
         assert "stepscope run" in answers["What to change"]
-        assert page.locator("main").inner_text().count("Nothing found") == 0
+        assert page.locator("main").inner_text().count("No problem found") == 0
 
 
 def test_that_nothing_was_found_is_said_once(browser: Browser, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_that_nothing_was_found_is_said_once(browser: Browser, tmp_path: Path) -
     page_file.write_text(report_html(assemble(synth.run())), encoding="utf-8")
     with opened(browser, page_file.as_uri()) as page:
         assert page.locator(".answers dt").all_inner_texts() == ["How sure"]
-        assert page.locator("main").inner_text().count("none of the rules that looked sees time") == 1
+        assert page.locator("main").inner_text().count("No problem found") == 1
 
 
 def test_a_long_name_is_whole_on_a_telephone(browser: Browser, address: str) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from stepscope.analyses.memory_operators import memory_operators
-from stepscope.analyses.operators import operators
+from stepscope.analyses.memory.memory_operators import memory_operators
+from stepscope.analyses.operators.operators import operators
 from stepscope.cli._between import between
 from stepscope.cli.main import COMMANDS
-from stepscope.core import part
+from stepscope.core import time_slice
 from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
@@ -75,7 +75,7 @@ def test_when_the_run_began_is_read_for_tables_with_moments_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, times: int
 ) -> None:
     asked: list[Run] = []
-    monkeypatch.setattr(part, "began", asked.append)
+    monkeypatch.setattr(time_slice, "began", asked.append)
     trace = tmp_path / "trace.json"
     event = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 1, "tid": 1, "ts": 0, "dur": 9}
     trace.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [event]}))

@@ -47,6 +47,8 @@ def test_each_command_has_help_with_examples_that_parse(name: str) -> None:
         (["zzz"], "zzz is not a command: `stepscope --help` lists the commands"),
         (["report", "/nowhere"], "/nowhere: there is no such file or folder"),
         (["report", "--summary", "--format", "json", "x"], "--summary: is for text, not for json"),
+        (["report", "--checks", "--format", "html", "x"], "--checks: is for text, not for html"),
+        (["report", "--checks", "--summary", "x"], "--checks: cannot be given together with --summary"),
         (["show"], "no analysis was named"),
         (["show", "steps"], "no run was named"),
         (["show", "stps", "x"], "did you mean steps?"),
@@ -239,7 +241,7 @@ class TestRun:
         code = "import sys; open('r/run.json', 'w').write('{\"format\": \"other\", \"version\": 1}'); sys.exit(3)"
         done = stepscope("run", "--out", "r", "--", sys.executable, "-c", code, cwd=tmp_path)
         assert done.returncode == 3
-        (line,) = [line for line in done.stderr.splitlines() if "could not be analysed" in line]
+        (line,) = [line for line in done.stderr.splitlines() if "could not be analyzed" in line]
         assert "not a run of stepscope" in line
         assert "Traceback" not in done.stderr
 
@@ -306,6 +308,19 @@ def stepscope_without_reader(words: list[str], cwd: Path) -> subprocess.Complete
     )
     os.close(writing)
     return done
+
+
+def test_checks_lists_every_rule_with_what_it_needs(tmp_path: Path) -> None:
+    """The command that a report without findings names runs, with the path as it was given."""
+    (tmp_path / "a trace.json").write_text(json.dumps({"traceEvents": [OPERATOR]}))
+    done = stepscope("report", "a trace.json", "--checks", cwd=tmp_path)
+    assert done.returncode == 0
+    rules = stepscope("rules").stdout.split()
+    for name in ("input-bound", "garbage-collector", "too-many-workers"):
+        assert name in rules
+        assert done.stdout.count(f"\n{name} ") == 1
+    assert "needs" in done.stdout
+    assert "stepscope run" in done.stdout
 
 
 def test_every_source_of_evidence_can_be_shown(tmp_path: Path) -> None:

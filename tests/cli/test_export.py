@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from stepscope.analyses.critical_path import critical_path
+from stepscope.analyses.critical_path.critical_path import critical_path
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from ..command import command, stepscope
 

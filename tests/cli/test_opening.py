@@ -49,7 +49,7 @@ def write(path: Path, ranks: int) -> Path:
 
 
 def test_any_number_of_workers_gives_the_same(folder: Path) -> None:
-    one, three = (stepscope("show", "operators", folder, "--format", "csv", "--workers", workers) for workers in (1, 3))
+    one, three = (stepscope("show", "operators", folder, "--format", "csv", "--jobs", workers) for workers in (1, 3))
     assert (one.returncode, one.stderr) == (three.returncode, three.stderr) == (0, "")
     assert one.stdout == three.stdout
     assert len(one.stdout.splitlines()) == RANKS + 1
@@ -65,8 +65,8 @@ def test_patterns_and_several_paths(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--workers", "2", "--dask", "tcp://h:1"), "--dask: cannot be given together with --workers"),
-        (("--workers", "0"), "nvalid value for '--workers'"),
+        (("--jobs", "2", "--dask", "tcp://h:1"), "--dask: cannot be given together with --jobs"),
+        (("--jobs", "0"), "nvalid value for '-j' / '--jobs'"),
         (("--dask", "somewhere"), "somewhere: no address of a scheduler"),
     ],
 )
@@ -132,7 +132,7 @@ def test_who_opens_is_told_to_open_again_with_the_same_command(tmp_path: Path, w
 def test_ctrl_c_ends_at_once_and_leaves_nothing(tmp_path_factory: pytest.TempPathFactory, workers: str) -> None:
     folder, out = write(tmp_path_factory.mktemp("many"), 400), tmp_path_factory.mktemp("out")
     output = out / "report.html"
-    words = command("report", folder, "--workers", workers, "-o", output)
+    words = command("report", folder, "--jobs", workers, "-o", output)
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not _has_open(process.pid, folder):
         assert process.poll() is None

@@ -4,6 +4,7 @@ import pytest
 
 from stepscope.cli._options import RunOptions, recording
 from stepscope.core.errors import BadInput
+from stepscope.run_format.options import VARIABLE, RecordingOptions
 
 
 def schedule(skip_first: int = 0, wait: int = 10, warmup: int = 1, active: int = 3, repeat: int = 1) -> dict[str, int]:
@@ -11,17 +12,19 @@ def schedule(skip_first: int = 0, wait: int = 10, warmup: int = 1, active: int =
 
 
 def test_by_default_three_early_steps_and_the_lines() -> None:
-    assert recording(RunOptions()) == {
-        "trace": schedule(),
-        "any_step": True,
-        "with": [],
-        "activities": None,
-        "lines_hz": 50,
-        "loader": "on",
-        "loader_lines_hz": 20,
-        "trace_seconds": 10,
-        "trace_events": 100_000,
-    }
+    asked = recording(RunOptions())
+    assert asked == RecordingOptions(
+        trace=schedule(), any_step=True, lines_hz=50, loader="on", loader_lines_hz=20, trace_seconds=10,
+        trace_events=100_000,
+    )  # fmt: skip
+
+
+def test_the_probe_reads_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = recording(RunOptions(extras="shapes", settings="num_workers=4"))
+    monkeypatch.setenv(VARIABLE, asked.to_json())
+    assert RecordingOptions.from_environment() == asked
+    monkeypatch.setenv(VARIABLE, '{"lines_hz": 7, "of a later version": 1}')
+    assert RecordingOptions.from_environment() == RecordingOptions(lines_hz=7)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +36,8 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
         (RunOptions(trace="1:2"), "trace", schedule(wait=0, active=1)),
         (RunOptions(schedule="wait=5, active=2"), "trace", schedule(wait=5, active=2)),
         (RunOptions(schedule="skip_first=7,repeat=0,warmup=0"), "trace", schedule(skip_first=7, repeat=0, warmup=0)),
-        (RunOptions(extras="stacks,shapes"), "with", ["shapes", "stacks"]),
-        (RunOptions(extras="flops,flops"), "with", ["flops"]),
+        (RunOptions(extras="stacks,shapes"), "extras", ["shapes", "stacks"]),
+        (RunOptions(extras="flops,flops"), "extras", ["flops"]),
         (RunOptions(activities="cpu"), "activities", ["cpu"]),
         (RunOptions(lines="none"), "lines_hz", 0),
         (RunOptions(lines="50"), "lines_hz", 50),
@@ -52,7 +55,7 @@ def test_by_default_three_early_steps_and_the_lines() -> None:
     ],
 )
 def test_an_option_is_understood(options: RunOptions, key: str, expected: object) -> None:
-    assert recording(options)[key] == expected
+    assert getattr(recording(options), key) == expected
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from stepscope.cli import predict
 from stepscope.cli.main import COMMANDS
 
 from ..command import command, stepscope
-from ..predict.recorded_loading import MS, recorded
+from ..models.recorded_loading import MS, recorded
 
 SCRIPT = """
 import sys
@@ -153,14 +153,14 @@ def test_a_trial_is_made_once_and_kept(tmp_path: Path) -> None:
     words = ("predict", "loader", folder, "--workers", "1,4", "--format", "json")
     done = stepscope(*words, "--calibrate")
     assert "runs the command of" in done.stderr
-    kept = folder / "trials" / "headroom"
+    kept = folder / "trials" / "calibration"
     if "undisturbed" not in done.stderr and "off by" not in done.stderr:
         assert done.returncode == 0, done.stderr
         one, four = json.loads(done.stdout)["rows"]
         assert one["basis"].startswith("one run, and a trial of training that never waits")
         assert four["high"] < one["step"]
     facts = [json.loads(line) for line in next(kept.glob("rank-*/facts.jsonl")).read_text().splitlines()]
-    (*_, last) = [fact for fact in facts if fact["kind"] == "headroom"]
+    (*_, last) = [fact for fact in facts if fact["kind"] == "calibration"]
     assert last["over"]
     for measured in last["rounds"]:
         waits = sum(wait for wait, _, _ in measured["usual"]), sum(wait for wait, _, _ in measured["fed"])
@@ -190,7 +190,7 @@ def test_a_trial_that_measures_nothing_is_told_and_not_kept(run: Path, after: st
     done = stepscope("predict", "loader", run, "--calibrate")
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
-    assert not (run / "trials" / "headroom").exists()
+    assert not (run / "trials" / "calibration").exists()
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def test_ctrl_c_ends_the_trial(tmp_path: Path) -> None:
     folder = job(tmp_path, SCRIPT)
     (tmp_path / "train.py").write_text("import time; time.sleep(600)")
     words = command("predict", "loader", str(folder), "--calibrate")
-    trial = folder / "trials" / "headroom.unfinished"
+    trial = folder / "trials" / "calibration.unfinished"
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as predicting:
         while not running_in(trial):
             assert predicting.poll() is None

@@ -10,7 +10,7 @@ import pytest
 from stepscope.cli import _step_files
 from stepscope.cli._step_files import StepFiles
 from stepscope.importers.run_dir.records import STEP
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from ..importers.run_files import EPOCH, HEADER, MONOTONIC, write_process, write_run
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.core.places import place
+from stepscope.core.paths import place
 from stepscope.core.run import Run
 
 from ..command import stepscope as command_line
@@ -188,7 +188,7 @@ def web_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def web(web_folder: Path) -> Iterator[str]:
-    """The URL of a web server; the first part of a path is its behaviour (`web_server.py`)."""
+    """The URL of a web server; the first part of a path is its behavior (`web_server.py`)."""
     with running(sys.executable, str(HERE / "web_server.py"), str(web_folder)) as port:
         yield f"http://127.0.0.1:{port}"
 

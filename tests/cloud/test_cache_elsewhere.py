@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from stepscope import importers
-from stepscope.core.places import place
+from stepscope.core.paths import place
 from stepscope.core.tables import LazyTables
-from stepscope.store.cache import Cache, tables_of
-from stepscope.store.kept import forget, kept
+from stepscope.storage.cache import Cache, tables_of
+from stepscope.storage.kept import forget, kept
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # gcsfs, of a test's upload
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from stepscope.cli._assemble import assemble
 from stepscope.core.run import Run
-from stepscope.store import open_run
-from stepscope.store.processes import processes
+from stepscope.report.assemble import assemble
+from stepscope.storage import open_run
+from stepscope.storage.processes import processes
 
 pytestmark = [
     pytest.mark.usefixtures("alone"),

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import place
+from stepscope.core.paths import place
 from stepscope.core.run import Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # gcsfs, of a test's upload
 
@@ -70,7 +70,7 @@ def test_a_server_that_always_breaks_off_is_an_error(
     url = f"{server.bucket}/dead/{large.name}"
     upload(large, url)
     cut(1_000_000)
-    monkeypatch.setattr("stepscope.core.places.stream._TRIES", 2)
+    monkeypatch.setattr("stepscope.core.paths.stream._TRIES", 2)
     size = large.stat().st_size
     with pytest.raises(BadInput, match=rf"the connection broke \(\w+\) at byte \d+ of {size}, tried 2 times"):
         place(url).read_bytes()
@@ -114,7 +114,7 @@ def test_a_report_is_written_there_from_the_command_line(
 def test_worker_processes_read_from_there(server: Server, ranks: Path, upload: Upload, stepscope: Command) -> None:
     upload(ranks, f"{server.bucket}/workers")
     words = ("show", "steps", f"{server.bucket}/workers", "--format", "csv")
-    apart = stepscope(*words, "--workers", "2", **server.environment)
+    apart = stepscope(*words, "--jobs", "2", **server.environment)
     assert (apart.returncode, apart.stderr) == (0, "")
     assert apart.stdout == stepscope("show", "steps", str(ranks), "--format", "csv").stdout
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import place, shown
-from stepscope.store import open_run
+from stepscope.core.paths import place, shown
+from stepscope.storage import open_run
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 Server = Any  # tests/cloud/conftest.py: scheme, port, bucket, environment
@@ -75,7 +75,7 @@ def test_a_url_of_a_local_file_is_a_path(tmp_path: Path) -> None:
 
 def test_a_local_file_needs_nothing_of_fsspec(ranks: Path) -> None:
     program = (
-        "import sys; from stepscope.store import open_run; from stepscope.cli import report, show; "
+        "import sys; from stepscope.storage import open_run; from stepscope.cli import report, show; "
         f"assert open_run({str(ranks / 'rank_0.json')!r}).tables['host'].height; "
         "print(sorted({'fsspec', 'upath', 'aiohttp', 's3fs', 'asyncio'} & set(sys.modules)))"
     )
@@ -156,7 +156,7 @@ def test_an_endpoint_that_nobody_listens_at_is_said(s3_server: Server, stepscope
 @pytest.mark.usefixtures("alone")
 def test_a_time_limit_ends_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")  # gcsfs asks again for half a minute
-    monkeypatch.setattr("stepscope.core.places.remote._WAIT", 0.5)
+    monkeypatch.setattr("stepscope.core.paths.remote._WAIT", 0.5)
     with pytest.raises(BadInput, match=r"gs://b/x.json: no answer in time\nCheck the network and the endpoint"):
         open_run("gs://b/x.json")
 

@@ -1,4 +1,4 @@
-"""Traces on web servers, good and bad ones: a real server, whose behaviour is the first part of each path."""
+"""Traces on web servers, good and bad ones: a real server, whose behavior is the first part of each path."""
 
 import json
 import signal
@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import place, remote
+from stepscope.core.paths import place, remote
 from stepscope.core.run import Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from ..command import command
 
@@ -42,18 +42,18 @@ def test_a_trace_a_folder_and_a_run_are_read_as_here(web: str, ranks: Path, run_
 
 
 @pytest.mark.parametrize(
-    "behaviour", ["plain", "cut", "get-only", "whole", "whole-chunked", "whole-cut", "whole-chunked-cut", "encoded"]
+    "behavior", ["plain", "cut", "get-only", "whole", "whole-chunked", "whole-cut", "whole-chunked-cut", "encoded"]
 )
-def test_every_byte_comes(behaviour: str, web: str, large: Path) -> None:
-    url = f"{web}/{behaviour}/{large.name}"
+def test_every_byte_comes(behavior: str, web: str, large: Path) -> None:
+    url = f"{web}/{behavior}/{large.name}"
     with place(url).open("rb") as file:
         assert file.read(70_000) == large.read_bytes()[:70_000]
     assert place(url).read_bytes() == large.read_bytes()
-    assert place(f"{web}/{behaviour}/empty.json").read_bytes() == b""
+    assert place(f"{web}/{behavior}/empty.json").read_bytes() == b""
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "message"),
+    ("behavior", "message"),
     [
         ("dead", r"the connection broke \(ClientPayloadError\) at byte 0 of \d+, tried 2 times"),
         ("short", r"65536 bytes came instead of 131072 at byte 0 of \d+, tried 2 times"),
@@ -61,12 +61,12 @@ def test_every_byte_comes(behaviour: str, web: str, large: Path) -> None:
     ],
 )
 def test_a_short_answer_is_never_the_end_of_the_file(
-    behaviour: str, message: str, web: str, large: Path, monkeypatch: pytest.MonkeyPatch
+    behavior: str, message: str, web: str, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stepscope.core.places.stream._TRIES", 2)
-    monkeypatch.setattr("stepscope.core.places.web._TRIES", 2)
+    monkeypatch.setattr("stepscope.core.paths.stream._TRIES", 2)
+    monkeypatch.setattr("stepscope.core.paths.web._TRIES", 2)
     with pytest.raises(BadInput, match=message):
-        place(f"{web}/{behaviour}/{large.name}").read_bytes()
+        place(f"{web}/{behavior}/{large.name}").read_bytes()
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(web: str, large: Path) -> None:
@@ -133,7 +133,7 @@ def test_what_cannot_be_read_is_said(path: str, message: str, web: str) -> None:
 
 
 def test_a_server_that_does_not_answer_is_said(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepscope.core.places.remote._WAIT", 0.5)
+    monkeypatch.setattr("stepscope.core.paths.remote._WAIT", 0.5)
     with pytest.raises(BadInput, match="no answer in time"):
         open_run(f"{web}/silent/ranks/rank_0.json")
 

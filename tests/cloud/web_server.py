@@ -1,6 +1,6 @@
 """A web server with the faults that web servers have: python web_server.py FOLDER. It prints its port, then serves.
 
-The first part of a path is the behaviour, the rest a file of FOLDER: http://127.0.0.1:PORT/cut/run/trace.json.gz.
+The first part of a path is the behavior, the rest a file of FOLDER: http://127.0.0.1:PORT/cut/run/trace.json.gz.
 """
 
 import base64
@@ -46,35 +46,35 @@ class Handler(SimpleHTTPRequestHandler):
 
     def answer(self, *, body: bool) -> None:
         parts = urlsplit(self.path)
-        _, behaviour, rest = unquote(parts.path).split("/", 2) if parts.path.count("/") > 1 else ("", "", "")
-        refusal = self.refusal(behaviour, parts.query, body=body)
+        _, behavior, rest = unquote(parts.path).split("/", 2) if parts.path.count("/") > 1 else ("", "", "")
+        refusal = self.refusal(behavior, parts.query, body=body)
         if refusal:
             self.say(refusal, b"<html>Please log in.</html>", body=body)
             return
-        if behaviour == "silent":
+        if behavior == "silent":
             (Path(self.directory) / "asked").touch()
             time.sleep(600)
         file = Path(self.directory) / rest
         if file.is_dir():
-            self.folder(file, behaviour, body=body)
+            self.folder(file, behavior, body=body)
         elif file.is_file():
-            self.file(file, behaviour, body=body)
+            self.file(file, behavior, body=body)
         else:
             self.say(HTTPStatus.NOT_FOUND, b"nothing", body=body)
 
-    def refusal(self, behaviour: str, query: str, *, body: bool) -> HTTPStatus | None:
-        if behaviour in STATUS:
-            return STATUS[behaviour]
-        if behaviour == "signed" and parse_qs(query).get("token") != [TOKEN]:
+    def refusal(self, behavior: str, query: str, *, body: bool) -> HTTPStatus | None:
+        if behavior in STATUS:
+            return STATUS[behavior]
+        if behavior == "signed" and parse_qs(query).get("token") != [TOKEN]:
             return HTTPStatus.FORBIDDEN
-        if behaviour == "login" and self.headers.get("Authorization") != LOGIN:
+        if behavior == "login" and self.headers.get("Authorization") != LOGIN:
             return HTTPStatus.UNAUTHORIZED
-        if behaviour == "get-only" and not body:
+        if behavior == "get-only" and not body:
             return HTTPStatus.FORBIDDEN
         return None
 
-    def folder(self, folder: Path, behaviour: str, *, body: bool) -> None:
-        if behaviour == "no-listing":
+    def folder(self, folder: Path, behavior: str, *, body: bool) -> None:
+        if behavior == "no-listing":
             self.say(HTTPStatus.FORBIDDEN, b"no listing", body=body)
             return
         names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir())
@@ -82,39 +82,39 @@ class Handler(SimpleHTTPRequestHandler):
         page = f'<html><a href="?C=N;O=D">Name</a> <a href="../">up</a><ul>{links}</ul></html>'
         self.say(HTTPStatus.OK, page.encode(), body=body)
 
-    def file(self, file: Path, behaviour: str, *, body: bool) -> None:
+    def file(self, file: Path, behavior: str, *, body: bool) -> None:
         data = file.read_bytes()
         headers = {"Content-Type": "application/octet-stream"}
-        if behaviour == "encoded" and file.suffix == ".gz":
+        if behavior == "encoded" and file.suffix == ".gz":
             headers["Content-Encoding"] = "gzip"
-        if behaviour == "changing":
+        if behavior == "changing":
             cuts["changing"] += 1
             headers["ETag"] = f'"{cuts["changing"] // CHANGE}"'
         status = HTTPStatus.OK
         wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         start, total = 0, len(data)
-        if wanted and not behaviour.startswith("whole"):
+        if wanted and not behavior.startswith("whole"):
             start, end = int(wanted[1]), min(int(wanted[2]), total - 1)
             if start >= total:
                 self.say(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, b"", body=body)
                 return
             status, data = HTTPStatus.PARTIAL_CONTENT, data[start : end + 1]
             headers["Content-Range"] = f"bytes {start}-{end}/{total}"
-        if behaviour == "short" and len(data) > LEAST:
+        if behavior == "short" and len(data) > LEAST:
             data = data[: len(data) // 2]
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        chunked = "chunked" in behaviour and bool(data)
+        chunked = "chunked" in behavior and bool(data)
         self.send_header(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(len(data)))))
         self.end_headers()
         if body:
-            self.send(data, behaviour, f"{file} {start}", chunked=chunked)
+            self.send(data, behavior, f"{file} {start}", chunked=chunked)
 
-    def send(self, data: bytes, behaviour: str, key: str, *, chunked: bool) -> None:
+    def send(self, data: bytes, behavior: str, key: str, *, chunked: bool) -> None:
         cuts[key] += 1
-        cut = "cut" in behaviour and len(data) > LEAST and cuts[key] <= CUTS
-        if cut or ("dead" in behaviour and len(data) > LEAST):
+        cut = "cut" in behavior and len(data) > LEAST and cuts[key] <= CUTS
+        if cut or ("dead" in behavior and len(data) > LEAST):
             self.wfile.write(data[: len(data) // 2])
             self.close_connection = True
             self.connection.close()

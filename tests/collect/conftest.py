@@ -1,4 +1,4 @@
-"""Runs real jobs under the launcher and reads what they recorded, without the analyser."""
+"""Runs real jobs under the launcher and reads what they recorded, without the analyzer."""
 
 import json
 import struct
@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.spans import SpanFile
 from stepscope.collect.launch import Exit, launch
-from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.spans import SpanFile
-from stepscope.collect.mapped import reserves
+from stepscope.collect.mmap_file import reserves
+from stepscope.run_format.options import RecordingOptions
 
 from .fake_job import KINDS, Job, Optimizer, Source, probe
 
@@ -114,7 +115,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]
 
     def run(command: list[str]) -> Recording:
         folder = tmp_path_factory.mktemp("run") / "out"
-        end = launch(command, str(folder), {"trace": None, "lines_hz": 0})
+        end = launch(command, str(folder), RecordingOptions())
         return read_recording(folder, end)
 
     return run

@@ -10,11 +10,13 @@ from unittest import mock
 
 import pytest
 
-from stepscope.collect.clock import RECORD, LoaderUse
+from stepscope.collect.step_clock.clock import LoaderUse
+from stepscope.run_format.records import STEP
 
 FIELDS = ("step", "start", "end", "data_wait", "forward", "backward", "optimizer", "evaluation_wait", "gc", "samples")
 PARTS = ("data_wait", "forward", "backward", "optimizer")
 KINDS = ("compiled", "python")
+MODULES = ("step_clock.clock", "fields", "hooks", "step_clock.training_loader", "samples")  # of Probe
 UNDER_THE_CLOCK = ("pieces", "state", "training_thread", "turns")  # modules that know the kind from `fields`
 
 
@@ -24,23 +26,24 @@ class Probe(NamedTuple):
     clock: Any
     fields: Any
     hooks: Any
-    roles: Any
+    training_loader: Any
     samples: Any
 
 
 @functools.cache
 def probe(kind: str) -> Probe:
     """A copy of the probe's modules with hooks of this kind. Skips the test where the compiled ones were not built."""
-    names = [f"stepscope.collect.{name}" for name in (*Probe._fields, *UNDER_THE_CLOCK)]
+    under = (f"step_clock.{name}" for name in UNDER_THE_CLOCK)
+    names = [f"stepscope.collect.{name}" for name in (*MODULES, *under)]
     loaded = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    package = importlib.import_module("stepscope.collect")
     try:
         with mock.patch.dict(os.environ, {"STEPSCOPE_HOOKS": kind}):
             made = Probe(*[importlib.import_module(name) for name in names][: len(Probe._fields)])
     finally:
         sys.modules.update(loaded)
         for name in names:
-            setattr(package, name.rpartition(".")[2], sys.modules[name])
+            package, _, module = name.rpartition(".")
+            setattr(sys.modules[package], module, sys.modules[name])
     if made.fields.kind() != kind:
         pytest.skip("the compiled hooks were not built: pip install -e . with a C compiler builds them")
     return made
@@ -67,21 +70,37 @@ class Job:
         self.notes: list[str] = []
         self.phases: list[int] = []  # while an original function runs
         self.trained: list[int] = []
+        self.inner_loops: list[int] = []
         self.probe = probe(kind)
         clock, hooks = self.probe.clock, self.probe.hooks
         self.state = clock.State()
-        self.clock = clock.StepClock(self.state, lambda: self.time, lambda: self.thread, lambda: self.grad, self._emit)
-        self.clock.note = lambda what, why: self.notes.append(f"{what}: {why}")
-        self.clock.found_training = lambda use: self.trained.append(use.id)
+        self.clock = clock.StepClock(
+            self.state, lambda: self.time, lambda: self.thread, lambda: self.grad, self._emit, self
+        )
         self._next = hooks.next_hook(self.clock, self._act)
         self._iter = hooks.iter_hook(self.clock, self._act, lambda source: source._stepscope_use, unmarkable)
         self._backward = hooks.backward_hook(self.clock, self._act)
         self._step = hooks.optimizer_hook(self.clock, self._act, self._act)
         self._todo: list[Callable[[], Any]] = []
 
+    def identify(self, iterator: object) -> Any:
+        raise LookupError("every iterator is marked")
+
+    def met_optimizer(self, optimizer: object) -> None:
+        """All are known."""
+
+    def found_training(self, use: LoaderUse) -> None:
+        self.trained.append(use.id)
+
+    def found_inner_loop(self, step: int) -> None:
+        self.inner_loops.append(step)
+
+    def clock_failed(self, what: str, error: BaseException) -> None:
+        self.notes.append(f"{what}: {error}")
+
     def _emit(self, record: bytes) -> None:
         self.records.append(record)
-        values = RECORD.unpack(record)
+        values = STEP.struct.unpack(record)
         row = dict(zip((*FIELDS, "micro_batches", "flags"), values, strict=True))
         row["other"] = row["end"] - row["start"] - sum(max(0, row[part]) for part in PARTS)
         self.rows.append(row)
@@ -104,7 +123,7 @@ class Job:
         assert hook(subject) is subject
 
     def loader(self, samples: int = 8) -> Source:
-        return Source(self.probe.roles.LoaderUse(len(self.trained) + 1, lambda batch: samples))
+        return Source(self.probe.training_loader.LoaderUse(len(self.trained) + 1, lambda batch: samples))
 
     def fetch(self, source: Source, ns: int = 0, inside: Callable[[], Any] | None = None) -> None:
         self._do(self._next, source, ns, inside)

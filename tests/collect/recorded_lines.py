@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from stepscope.collect.lines import LINES_MAGIC, SAMPLE
+from stepscope.run_format.records import LINE
 
 __all__ = ["Recorded"]
 
@@ -14,10 +14,10 @@ class Recorded:
 
     def __init__(self, directory: Path) -> None:
         raw = (directory / "lines.bin").read_bytes()
-        assert raw[:16] == LINES_MAGIC
+        assert raw[:16] == LINE.magic
         names = ("time", "step", "weight", "stack", "phase", "flags")
         self.samples: list[dict[str, int]] = [
-            dict(zip(names, record, strict=True)) for record in SAMPLE.iter_unpack(raw[64:])
+            dict(zip(names, record, strict=True)) for record in LINE.struct.iter_unpack(raw[64:])
         ]
         path = directory / "frames.jsonl"
         rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

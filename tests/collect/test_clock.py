@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.collect import clock as clocks
+from stepscope.collect.step_clock import clock as clocks
 
 from .fake_job import KINDS, Job, Optimizer, Script, Source, fail
 

@@ -26,7 +26,7 @@ class Event:
 
 
 class Device:
-    """torch.cuda as far as the clock uses it. It fails a test that synchronises: there is nothing to do it with."""
+    """torch.cuda as far as the clock uses it. It fails a test that synchronizes: there is nothing to do it with."""
 
     def __init__(self) -> None:
         self.submitted_ms = self.reached_ms = 0.0

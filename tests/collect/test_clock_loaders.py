@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.collect.state import PHASE_DATA_WAIT, PHASE_OTHER
+from stepscope.collect.step_clock.state import PHASE_DATA_WAIT, PHASE_OTHER
 
 from .fake_job import Job, Optimizer, Source
 
@@ -36,9 +36,9 @@ def test_gradients_of_validation_batches_make_their_loader_no_training_loader(
 
 
 def test_two_loaders_with_a_backward_each_both_train(job: Job) -> None:
-    labelled, unlabelled, optimizer = job.loader(8), job.loader(64), Optimizer()
+    labeled, unlabeled, optimizer = job.loader(8), job.loader(64), Optimizer()
     for _ in range(2):
-        for source in (labelled, unlabelled):
+        for source in (labeled, unlabeled):
             job.fetch(source, 10)
             job.backward(30)
         job.optimize(optimizer, 4)
@@ -86,10 +86,10 @@ def test_an_epoch_of_one_batch_that_is_looked_ahead_of_still_trains(job: Job) ->
 
 
 def test_a_zipped_pair_of_loaders_trains_and_counts_one_of_them(job: Job) -> None:
-    labelled, unlabelled, optimizer = job.loader(8), job.loader(64), Optimizer()
+    labeled, unlabeled, optimizer = job.loader(8), job.loader(64), Optimizer()
     for _ in range(2):
-        job.fetch(unlabelled, 10)
-        job.fetch(labelled, 5)
+        job.fetch(unlabeled, 10)
+        job.fetch(labeled, 5)
         job.backward(30)
         job.optimize(optimizer, 4)
     job.row(data_wait=15, evaluation_wait=0, samples=8, flags=0)

@@ -2,9 +2,9 @@
 
 import gc
 
-from stepscope.collect import turns
-from stepscope.collect.marks import mark_step
-from stepscope.collect.uncounted import left_out
+from stepscope.collect.step_clock import turns
+from stepscope.collect.step_clock.marks import mark_step
+from stepscope.collect.step_clock.uncounted import left_out
 
 from .fake_job import Job, Optimizer
 
@@ -84,8 +84,6 @@ def test_an_optimizer_that_steps_first_on_some_batches_disturbs_the_leader_once(
 
 def test_an_optimizer_around_others_that_are_made_anew_ends_the_steps(job: Job) -> None:
     outer = Optimizer()
-    told: list[int] = []
-    job.clock.unlike = told.append
     for _ in range(5):
         for _ in range(2):
             inner = Optimizer()
@@ -93,7 +91,7 @@ def test_an_optimizer_around_others_that_are_made_anew_ends_the_steps(job: Job) 
                 job.backward(30)
                 job.optimize(inner, 4)
         job.optimize(outer, 5)
-    assert told == [12]
+    assert job.inner_loops == [12]
     assert [row["micro_batches"] for row in job.rows] == [1] * 12 + [0, 6, 6, 6]
 
 

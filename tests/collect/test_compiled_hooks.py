@@ -19,7 +19,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.collect.marks import mark_step
+from stepscope.collect.step_clock.marks import mark_step
 
 from .fake_job import Job, Optimizer, Probe, Script, probe
 
@@ -231,14 +231,14 @@ def test_an_interrupt_while_samples_are_counted_is_the_users(job: Job, error: ty
     assert job.notes == []
 
 
-def test_a_note_that_fails_does_not_reach_the_job_unseen(job: Job) -> None:
+def test_a_note_that_fails_does_not_reach_the_job_unseen(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(what: str, why: object) -> None:
         raise KeyboardInterrupt
 
     training(job)
     loop = Loop(job)
     loop._stepscope_use.count = lambda batch: int(batch / 0)
-    job.clock.note = interrupted
+    monkeypatch.setattr(job, "clock_failed", interrupted)
     with pytest.raises(KeyboardInterrupt):
         job.probe.hooks.next_hook(job.clock, lambda iterator: 1)(loop)
 

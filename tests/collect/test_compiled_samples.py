@@ -57,6 +57,6 @@ def test_a_batch_that_is_a_tensor_is_counted_and_an_interrupt_passes(compiled: P
 
 @pytest.mark.parametrize("batch", [[Tensor(4)], {"x": Tensor(4)}, Tensor(4), ([Tensor(4)],)])
 def test_both_kinds_find_the_same_way_to_the_samples(kind: str, batch: Any) -> None:
-    use = probe(kind).roles.LoaderUse(0, None)
+    use = probe(kind).training_loader.LoaderUse(0, None)
     use.count = probe(kind).samples.counter(use, 4)
     assert [use.count(batch), use.count(batch), use.count(None)] == [4, 4, -(1 << 50)]

@@ -16,15 +16,17 @@ import pytest
 
 from stepscope.collect import launch as launching
 from stepscope.collect.launch import Exit, launch, resolve
+from stepscope.run_format.options import RecordingOptions
 
-pytestmark = pytest.mark.alone
+WHOLE_TORCH = True
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 LAUNCHER = """
 import json, sys
 sys.path.insert(0, {source!r})
 from stepscope.collect.launch import launch, leave
-end = launch(sys.argv[2:], sys.argv[1], {{"trace": None, "lines_hz": 0}})
+from stepscope.run_format.options import RecordingOptions
+end = launch(sys.argv[2:], sys.argv[1], RecordingOptions())
 if end.not_started:
     print(end.not_started, file=sys.stderr)
 leave(end)
@@ -45,7 +47,7 @@ def launched(out: Path, command: list[str], **options: Any) -> subprocess.Popen[
 
 
 def run(out: Path, command: list[str]) -> Exit:
-    return launch(command, str(out), {"trace": None, "lines_hz": 0})
+    return launch(command, str(out), RecordingOptions())
 
 
 def wait_for(path: Path) -> str:
@@ -86,7 +88,7 @@ def test_streams_arguments_and_folder_are_untouched(tmp_path: Path) -> None:
 
 def test_the_run_is_described_at_its_start_and_at_its_end(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    end = launch(["true"], str(out), {"trace": None, "lines_hz": 5}, cores={"affinity": 2})
+    end = launch(["true"], str(out), RecordingOptions(lines_hz=5), cores={"affinity": 2})
     begun, ended = json.loads((out / "run.json").read_text()), json.loads((out / "end.json").read_text())
     assert (begun["format"], begun["version"], begun["command"]) == ("stepscope-run", 1, ["true"])
     assert (begun["cwd"], begun["cores"], begun["options"]["lines_hz"]) == (os.getcwd(), {"affinity": 2}, 5)
@@ -132,12 +134,14 @@ def test_the_child_inherits_the_signal_mask_and_dispositions_we_had(tmp_path: Pa
 
 
 WITH_HANDLERS = """
-import os, signal, sys, time
+import os, select, signal, sys, time
 def handle(number, frame):
     print(signal.Signals(number).name, flush=True)
 for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT):
     signal.signal(number, handle)
 open(sys.argv[1], "w").write(str(os.getpid()))
+while not select.select([sys.stdin], [], [], 0.05)[0]:
+    pass  # a signal just before a read that lasts would be handled after it
 sys.stdin.read()
 """
 
@@ -195,14 +199,16 @@ def test_the_child_ends_between_two_ticks(tmp_path: Path, monkeypatch: pytest.Mo
     ticks: list[float] = []
     monkeypatch.setattr(launching, "TICK_NS", 20_000_000_000)
     begin = time.monotonic()
-    launch(["sleep", "0.3"], str(tmp_path / "out"), {}, lambda pid: ticks.append(time.monotonic() - begin))
+    launch(
+        ["sleep", "0.3"], str(tmp_path / "out"), RecordingOptions(), lambda pid: ticks.append(time.monotonic() - begin)
+    )
     assert time.monotonic() - begin < 15
     assert len(ticks) == 1
 
 
 def test_a_tick_comes_at_once_and_ten_times_a_second(tmp_path: Path) -> None:
     ticks: list[float] = []
-    launch(["sleep", "0.5"], str(tmp_path / "out"), {}, lambda pid: ticks.append(time.monotonic()))
+    launch(["sleep", "0.5"], str(tmp_path / "out"), RecordingOptions(), lambda pid: ticks.append(time.monotonic()))
     assert len(ticks) >= 2
     assert all(after - before > 0.05 for before, after in pairwise(ticks))
 
@@ -211,7 +217,7 @@ def test_a_failing_tick_ends_the_ticks_only(tmp_path: Path) -> None:
     def tick(pid: int) -> None:
         raise ValueError(f"no process {pid > 0}")
 
-    end = launch(["sleep", "0.1"], str(tmp_path / "out"), {}, tick)
+    end = launch(["sleep", "0.1"], str(tmp_path / "out"), RecordingOptions(), tick)
     assert (end.code, end.not_recorded) == (0, [{"what": "the system", "why": "ValueError: no process True"}])
 
 

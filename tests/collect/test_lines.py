@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect import lines
-from stepscope.collect.clock import State
 from stepscope.collect.garbage import Collector
-from stepscope.collect.lines import Sampler
+from stepscope.collect.line_sampler import lines
+from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
+from stepscope.collect.step_clock.clock import State
+from stepscope.run_format.records import FLAG_COLLECTOR
 
 from .recorded_lines import Recorded
 
@@ -229,7 +230,7 @@ def test_a_long_collection_is_a_sample_of_its_own(record: Callable[..., Recorded
     gc.callbacks[:] = others
     ((wall, counted),) = took
     assert counted == pytest.approx(wall, rel=0.2)
-    collections = [sample for sample in recorded.samples if sample["flags"] == lines.FLAG_COLLECTOR]
+    collections = [sample for sample in recorded.samples if sample["flags"] == FLAG_COLLECTOR]
     (ours,) = [sample for sample in collections if recorded.stacks[sample["stack"]]["text"] == "gc.collect()  # here"]
     assert ours["weight"] == pytest.approx(counted, rel=0.01)
     assert recorded.weight("gc.collect()  # here") < wall / 5e9  # not charged a second time
@@ -287,8 +288,8 @@ def _in_a_process(tmp_path: Path, file: Path) -> Recorded:
 import sys, threading
 sys.path[:0] = [{str(SOURCE)!r}, {str(file.parent.parent)!r}]
 sys.argv[0] = "program"
-from stepscope.collect.clock import State
-from stepscope.collect.lines import Sampler
+from stepscope.collect.step_clock.clock import State
+from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
 from program.main import main
 state = State()
@@ -320,9 +321,9 @@ def test_a_forked_child_neither_hangs_nor_writes(tmp_path: Path) -> None:
     script = f"""
 import gc, os, sys, threading, time
 sys.path.insert(0, {str(SOURCE)!r})
-from stepscope.collect.clock import State
+from stepscope.collect.step_clock.clock import State
 from stepscope.collect.garbage import Collector
-from stepscope.collect.lines import Sampler
+from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
 state = State()
 state.thread = threading.get_ident()
@@ -377,8 +378,8 @@ def test_samples_are_on_disk_about_a_second_later(tmp_path: Path) -> None:
     script = f"""
 import os, sys, threading, time
 sys.path.insert(0, {str(SOURCE)!r})
-from stepscope.collect.clock import State
-from stepscope.collect.lines import Sampler
+from stepscope.collect.step_clock.clock import State
+from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
 state = State()
 state.thread = threading.get_ident()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.collect.locked_looks import HARMLESS
+from stepscope.collect.line_sampler.locked_looks import HARMLESS
 
-pytestmark = pytest.mark.alone
+from ..thoroughness import tries
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -18,8 +18,8 @@ import os, sys, threading, time
 from stepscope.collect import lines
 if os.environ["STEPSCOPE_HOOKS"] == "python":
     lines.HARMLESS = True  # also with Python 3.11: only one test here walks among collections
-from stepscope.collect.clock import State
-from stepscope.collect.lines import SAMPLE, Sampler
+from stepscope.collect.step_clock.clock import State
+from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
 state, recorder = State(), Recorder(sys.argv[1])
 state.thread = threading.get_ident()
@@ -33,12 +33,13 @@ def run(tmp_path: Path, script: str, hooks: str = "") -> list[str]:
     path = tmp_path / "job.py"
     path.write_text(START + textwrap.dedent(script))
     done = subprocess.run(
-        [sys.executable, str(path), str(tmp_path / "rank")],
+        [sys.executable, str(path), str(tmp_path / "rank"), str(tries(3, 20))],
         capture_output=True, text=True, check=True, env={"PYTHONPATH": str(SOURCE), "STEPSCOPE_HOOKS": hooks},
     )  # fmt: skip
     return done.stdout.split()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("hooks", ["", "python"])
 def test_two_milliseconds_of_python_between_calls_that_release_the_lock_are_seen(tmp_path: Path, hooks: str) -> None:
     job = """
@@ -56,7 +57,7 @@ def test_two_milliseconds_of_python_between_calls_that_release_the_lock_are_seen
         sampler.close()
         rank = Path(sys.argv[1])
         stacks = {row["id"]: row["text"] for row in map(json.loads, (rank / "frames.jsonl").read_text().splitlines())}
-        rows = list(SAMPLE.iter_unpack((rank / "lines.bin").read_bytes()[64:]))
+        rows = list(LINE.struct.iter_unpack((rank / "lines.bin").read_bytes()[64:]))
         sleep = sum(row[2] for row in rows if "sleep" in stacks[row[3]])
         print(1 - sleep / sum(row[2] for row in rows), python / whole)
     """
@@ -65,6 +66,7 @@ def test_two_milliseconds_of_python_between_calls_that_release_the_lock_are_seen
     assert sampled > true / 4, "with the interval of 5 ms less than 0.01 is seen: only the call that sleeps"
 
 
+@pytest.mark.alone
 def test_the_interval_is_the_jobs_own_beside_a_thread_at_work_and_at_the_end(tmp_path: Path) -> None:
     job = """
         def interval(expected):
@@ -93,16 +95,18 @@ def test_the_interval_is_the_jobs_own_beside_a_thread_at_work_and_at_the_end(tmp
     assert run(tmp_path, job, "python") == ["0.0002", "0.0002", "0.005", "0.0002", "0.005"]
 
 
+@pytest.mark.alone
 def test_the_interval_stays_where_stacks_are_read_out_of_memory(tmp_path: Path) -> None:
     job = """
         time.sleep(0.2)
         print(sys.getswitchinterval())
         sampler.close()
-        print(os.path.getsize(sys.argv[1] + "/lines.bin") > 64 + 10 * SAMPLE.size)
+        print(os.path.getsize(sys.argv[1] + "/lines.bin") > 64 + 10 * LINE.struct.size)
     """
     assert run(tmp_path, job) == ["0.005", "True"]
 
 
+@pytest.mark.alone
 def test_an_interval_that_the_job_sets_itself_stays(tmp_path: Path) -> None:
     job = """
         time.sleep(0.1)
@@ -114,6 +118,7 @@ def test_an_interval_that_the_job_sets_itself_stays(tmp_path: Path) -> None:
     assert run(tmp_path, job, "python") == ["0.02"]
 
 
+@pytest.mark.alone
 def test_an_interval_that_the_job_has_set_before_stays(tmp_path: Path) -> None:
     job = """
         sampler.close()
@@ -128,6 +133,7 @@ def test_an_interval_that_the_job_has_set_before_stays(tmp_path: Path) -> None:
     assert run(tmp_path, job, "python") == ["0.01", "0.01"]
 
 
+@pytest.mark.alone
 def test_a_callback_of_the_jobs_own_is_part_of_the_collection(tmp_path: Path) -> None:
     """It runs before stepscope's, while the collection is not known yet: its time must not be charged twice."""
     job = """
@@ -151,7 +157,7 @@ def test_a_callback_of_the_jobs_own_is_part_of_the_collection(tmp_path: Path) ->
         collector.close()
         sampler.close()
         from pathlib import Path
-        rows = list(SAMPLE.iter_unpack((Path(sys.argv[1]) / "lines.bin").read_bytes()[64:]))
+        rows = list(LINE.struct.iter_unpack((Path(sys.argv[1]) / "lines.bin").read_bytes()[64:]))
         print(sum(row[2] for row in rows if row[5]) / 1e9, sum(row[2] for row in rows) / 1e9)
         print(after - before, ended - began)
     """
@@ -193,7 +199,7 @@ def test_a_stack_that_changes_among_collections_is_walked_unharmed(tmp_path: Pat
             except KeyError:
                 return []
 
-        ends = time.monotonic() + 8
+        ends = time.monotonic() + float(sys.argv[2])
         while time.monotonic() < ends:
             deep(random.randrange(5, 150))
             Cycle(20)

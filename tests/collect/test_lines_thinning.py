@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.collect import lines
+from stepscope.collect.line_sampler import lines
 from stepscope.collect.recorder import Recorder
-from stepscope.collect.state import State
+from stepscope.collect.step_clock.state import State
+from stepscope.run_format.records import LINE
 
 pytestmark = pytest.mark.alone
 
@@ -30,7 +31,7 @@ def test_a_long_run_is_sampled_half_as_often_for_twice_the_time(
     took = time.monotonic_ns() - begin
     recorder.close()
     data = (tmp_path / "rank" / "lines.bin").read_bytes()[64:]
-    weights = [row[2] for row in lines.SAMPLE.iter_unpack(data)]
+    weights = [row[2] for row in LINE.struct.iter_unpack(data)]
     assert len(weights) < 250
     assert set(weights) >= {2_000_000, 4_000_000, 8_000_000}
     assert sum(weights) == pytest.approx(took, rel=0.2)

@@ -5,17 +5,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from stepscope.analyses.loader_lines import loader_lines
+from stepscope.analyses.input_pipeline.loader_lines import loader_lines
 from stepscope.collect.launch import launch
 from stepscope.core.run import Run
-from stepscope.store import open_run
+from stepscope.run_format.options import RecordingOptions
+from stepscope.storage import open_run
 
 JOB = str(Path(__file__).parent / "jobs" / "loading.py")
-NOTHING = {"trace": None, "lines_hz": 0}
 QUICK = (
     "map", "lasting", "iterable", "batched", "nested", "init", "single", "single-iterable", "any-order", "no-batches",
     "validation", "break", "transforms", "single-transforms",
@@ -34,9 +35,9 @@ AROUND = ("start workers", "stop workers")
 IN_MAIN = {"send index", "wait", "receive", *AROUND}
 
 
-def recorded(folder: Path, *names: str, **options: object) -> Run:
+def recorded(folder: Path, *names: str, **options: Any) -> Run:
     """The run of a job that loads in these ways."""
-    launch([sys.executable, JOB, *names], str(folder), {**NOTHING, "loader": "all", **options})
+    launch([sys.executable, JOB, *names], str(folder), RecordingOptions(**{"loader": "all", **options}))
     return open_run(folder)
 
 
@@ -62,9 +63,19 @@ def under_stepscope(folder: Path, *names: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
 
 
+Watched = tuple[subprocess.CompletedProcess[str], Path]
+
+
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return recorded(tmp_path_factory.mktemp("loading") / "run", *QUICK)
+def quick_job(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """What the recorded job printed, and its run."""
+    folder = tmp_path_factory.mktemp("loading") / "run"
+    return under_stepscope(folder, *QUICK), folder
+
+
+@pytest.fixture(scope="module")
+def quick(quick_job: Watched) -> Run:
+    return open_run(quick_job[1])
 
 
 def spans_of(run: Run, name: str, at: int = 0) -> pl.DataFrame:
@@ -77,8 +88,8 @@ def weights(spans: pl.DataFrame, stage: str) -> int:
 
 
 @pytest.mark.slow
-def test_batches_order_and_random_state_are_those_of_the_bare_job(tmp_path: Path) -> None:
-    plain, watched = bare(*QUICK), under_stepscope(tmp_path / "run", *QUICK)
+def test_batches_order_and_random_state_are_those_of_the_bare_job(quick_job: Watched) -> None:
+    plain, watched = bare(*QUICK), quick_job[0]
     assert (plain.returncode, watched.returncode) == (0, 0)
     assert watched.stdout == plain.stdout
     assert watched.stderr == plain.stderr
@@ -89,7 +100,7 @@ def test_batches_order_and_random_state_are_those_of_the_bare_job(tmp_path: Path
 def test_a_job_that_fails_fails_as_it_would_and_leaves_spans(tmp_path: Path, name: str) -> None:
     plain, watched = bare(name), under_stepscope(tmp_path / "run", name)
     assert watched.returncode == plain.returncode == 1
-    assert "collect/loading" not in watched.stderr
+    assert "collect/dataloader" not in watched.stderr
     assert len(watched.stderr.splitlines()) >= len(plain.stderr.splitlines()) > 0
     spans = open_run(tmp_path / "run").optional("loader_spans")
     assert "fetch" in spans["stage"].to_list()
@@ -102,7 +113,7 @@ def test_an_interrupted_job_leaves_spans(tmp_path: Path) -> None:
     plain, watched = bare("interrupted"), under_stepscope(tmp_path / "run", "interrupted")
     assert watched.returncode == plain.returncode != 0
     assert "KeyboardInterrupt" in watched.stderr
-    assert "collect/loading" not in watched.stderr
+    assert "collect/dataloader" not in watched.stderr
     assert "fetch" in open_run(tmp_path / "run").optional("loader_spans")["stage"].to_list()
 
 

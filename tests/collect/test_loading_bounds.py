@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from stepscope.collect.loading.spans import FETCH, FULL_FILES, RECORD, SMALL_LIMIT, open_spans
-from stepscope.collect.recorder import HEADER_SIZE
+from stepscope.collect.dataloader.spans import FETCH, FULL_FILES, SMALL_LIMIT, open_spans
+from stepscope.run_format.records import HEADER, SPAN
 
 
 def test_files_of_a_run_are_bounded_together(tmp_path: Path) -> None:
@@ -14,8 +14,8 @@ def test_files_of_a_run_are_bounded_together(tmp_path: Path) -> None:
         opened.abandon()
     small = open_spans(str(tmp_path), "main", {})
     assert small is not None
-    for number in range(SMALL_LIMIT // RECORD.size + 5):
+    for number in range(SMALL_LIMIT // SPAN.struct.size + 5):
         small.write(FETCH, 1 + number, 1, 1, number, 0, 0)
     assert small.lost > 0
-    assert os.stat(small.path + ".bin").st_size <= SMALL_LIMIT + HEADER_SIZE + (16 << 10)
+    assert os.stat(small.path + ".bin").st_size <= SMALL_LIMIT + HEADER.size + (16 << 10)
     assert small.thinning() > 1000

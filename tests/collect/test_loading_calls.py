@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepscope.collect.loading import arguments
-from stepscope.collect.loading import calls as timed_calls
-from stepscope.collect.loading.calls import Calls
-from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.spans import DECODE, LABEL, OTHER_LABELS, RECORD, TRANSFORM
+from stepscope.collect.dataloader import arguments
+from stepscope.collect.dataloader import calls as timed_calls
+from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.calls import Calls
+from stepscope.collect.dataloader.spans import DECODE, LABEL, OTHER_LABELS, TRANSFORM
+from stepscope.run_format.records import SPAN
 
 
 class Flip:
@@ -69,7 +70,9 @@ def lower(sample: str) -> str:
 def stages(lane: Lane) -> list[int]:
     lane.flush()
     content = Path(lane.spans.path + ".bin").read_bytes()
-    found = (RECORD.unpack_from(content, at) for at in range(64, len(content) - RECORD.size + 1, RECORD.size))
+    found = (
+        SPAN.struct.unpack_from(content, at) for at in range(64, len(content) - SPAN.struct.size + 1, SPAN.struct.size)
+    )
     return [row[-1] for row in found if row[-1]]
 
 

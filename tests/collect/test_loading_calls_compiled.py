@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.loading.calls import Calls
-from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.spans import TRANSFORM
+from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.calls import Calls
+from stepscope.collect.dataloader.spans import TRANSFORM
 
 from .test_loading_calls import Chain, Flip, Letters, lower, stages
 

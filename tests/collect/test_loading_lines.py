@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.collect.loading import lines as worker_lines
-from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.lines import LINES_SUFFIX, start
-from stepscope.collect.loading.spans import SpanFile
-from stepscope.collect.mapped import reserves
-from stepscope.core.trace import Sink
+from stepscope.collect.dataloader import worker_lines
+from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.spans import SpanFile
+from stepscope.collect.dataloader.worker_lines import LINES_SUFFIX, start
+from stepscope.collect.mmap_file import reserves
+from stepscope.core.importing import Sink
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.tables import add_worker_stacks
 
@@ -110,7 +110,7 @@ def test_a_child_of_the_worker_writes_nothing(lane: Lane, tmp_path: Path) -> Non
 
 
 def test_a_folder_that_cannot_be_made_is_noted(lane: Lane, tmp_path: Path) -> None:
-    from stepscope.collect.loading.process import Loading
+    from stepscope.collect.dataloader.process import Loading
 
     Path(lane.spans.path + LINES_SUFFIX).touch()
     loading = Loading(str(tmp_path), lambda loader: None, 0.1, HZ)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.loading import calls as timed_calls
-from stepscope.collect.loading.calls import Calls
-from stepscope.collect.loading.lane import Lane
-from stepscope.collect.loading.spans import SpanFile
-from stepscope.collect.mapped import reserves
+from stepscope.collect.dataloader import calls as timed_calls
+from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.calls import Calls
+from stepscope.collect.dataloader.spans import SpanFile
+from stepscope.collect.mmap_file import reserves
 
 from .test_loading_calls import Chain, Flip, Letters, stages
 

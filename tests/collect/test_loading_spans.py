@@ -14,20 +14,18 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.loading import spans as file_of_spans
-from stepscope.collect.loading.fetching import count_fetches, fetch_hook
-from stepscope.collect.loading.lane import BATCH_COST, OWN_NS, PENDING_LIMIT, Lane
-from stepscope.collect.loading.purse import RESERVE_NS, SHARE, Purse
-from stepscope.collect.loading.receiving import Maker, Receiver, pin_hook
-from stepscope.collect.loading.spans import (
+from stepscope.collect.dataloader import spans as file_of_spans
+from stepscope.collect.dataloader.batch_recorder import BATCH_COST, OWN_NS, PENDING_LIMIT, Lane
+from stepscope.collect.dataloader.fetching import count_fetches, fetch_hook
+from stepscope.collect.dataloader.main_process import Maker, Receiver, pin_hook
+from stepscope.collect.dataloader.overhead_budget import RESERVE_NS, SHARE, Purse
+from stepscope.collect.dataloader.spans import (  # fmt: skip
     FETCH,
     FILES_LIMIT,
     INDEX_WAIT,
     LIMIT,
-    MAGIC,
     PIN,
     PUT,
-    RECORD,
     RESERVES_LIMIT,
     SAMPLE,
     SEND,
@@ -35,9 +33,10 @@ from stepscope.collect.loading.spans import (
     TRANSFORM,
     SpanFile,
     open_spans,
-)  # fmt: skip
-from stepscope.collect.loading.worker import Feeder, worker_hook
-from stepscope.collect.mapped import reserves
+)
+from stepscope.collect.dataloader.worker import Feeder, worker_hook
+from stepscope.collect.mmap_file import reserves
+from stepscope.run_format.records import SPAN
 
 HEADER = struct.Struct("<16sIIqqq16x")
 
@@ -53,8 +52,8 @@ def rows(spans: SpanFile) -> list[tuple[int, ...]]:
     """The records in the file, as a reader that knows the format finds them."""
     content = Path(spans.path + ".bin").read_bytes()
     magic, header, size, *_ = HEADER.unpack_from(content)
-    assert (magic, header, size) == (MAGIC, HEADER.size, RECORD.size)
-    found = (RECORD.unpack_from(content, at) for at in range(header, len(content) - size + 1, size))
+    assert (magic, header, size) == (SPAN.magic, HEADER.size, SPAN.struct.size)
+    found = (SPAN.struct.unpack_from(content, at) for at in range(header, len(content) - size + 1, size))
     return [row for row in found if row[-1]]
 
 
@@ -79,17 +78,17 @@ def test_the_file_grows_and_threads_share_it(spans: SpanFile) -> None:
         thread.join()
     written = sorted((row[4], row[0]) for row in rows(spans))
     assert written == [(batch, number + 1) for batch in range(4) for number in range(1000)]
-    assert os.stat(spans.path + ".bin").st_blocks * 512 >= 4000 * RECORD.size
+    assert os.stat(spans.path + ".bin").st_blocks * 512 >= 4000 * SPAN.struct.size
     assert spans.lost == 0
 
 
 def test_a_full_file_counts_what_it_loses_and_is_thinned_out_before(spans: SpanFile) -> None:
     assert spans.thinning() == 1
-    for number in range(LIMIT // RECORD.size + 5):
+    for number in range(LIMIT // SPAN.struct.size + 5):
         spans.write(FETCH, number + 1, 1, 1, 0, 1, 0)
     assert spans.thinning() == 4**8
     assert os.stat(spans.path + ".bin").st_size <= LIMIT + HEADER.size + (16 << 10)
-    assert spans.lost + len(rows(spans)) == LIMIT // RECORD.size + 5
+    assert spans.lost + len(rows(spans)) == LIMIT // SPAN.struct.size + 5
 
 
 def test_values_that_do_not_fit_are_cut_and_never_raise(spans: SpanFile) -> None:

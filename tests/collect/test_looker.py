@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.copied_code import reads_true
 from stepscope.collect.fields import compiled
-from stepscope.collect.state import State
+from stepscope.collect.line_sampler.copied_code import reads_true
+from stepscope.collect.step_clock.state import State
 
 pytestmark = pytest.mark.skipif(compiled is None, reason="not built")
 
@@ -24,8 +24,8 @@ SLOT, LATE = 1_000_000, 10**9
 
 START = """
 import sys, threading, time
-from stepscope.collect.state import State
-from stepscope.collect.lines import SAMPLE, Sampler
+from stepscope.collect.step_clock.state import State
+from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
 state, recorder = State(), Recorder(sys.argv[1])
 state.thread = threading.get_ident()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stepscope.analyses._overrides import asked_overrides, overrides_of
-from stepscope.store import open_run
+from stepscope.analyses.input_pipeline.lib.loader_overrides import asked_overrides, overrides_of
+from stepscope.storage import open_run
 
 from ..command import command
 

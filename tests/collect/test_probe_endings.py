@@ -14,12 +14,15 @@ from pathlib import Path
 import pytest
 
 from stepscope.collect.launch import launch
+from stepscope.run_format.options import RecordingOptions
 
 from ..small_disk import mounted
 from .conftest import Recording, lines_of, read_recording, steps_of
 
+WHOLE_TORCH = True
+
 JOBS = Path(__file__).parent / "jobs"
-NOTHING = {"trace": None, "lines_hz": 0}
+NOTHING = RecordingOptions()
 
 
 @pytest.mark.slow
@@ -146,7 +149,7 @@ raise SystemExit(child.exitcode)
 
 def test_a_child_forked_in_the_middle_of_training_has_its_own_record(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    end = launch([sys.executable, "-c", FORKING], str(out), {"trace": None, "lines_hz": 50})
+    end = launch([sys.executable, "-c", FORKING], str(out), RecordingOptions(lines_hz=50))
     assert (end.code, end.not_recorded) == (0, [])
     parent, child = sorted(read_recording(out, end).processes, key=lambda process: -len(process.steps))
     assert [step.step for step in parent.steps] == list(range(6))

@@ -11,6 +11,8 @@ import pytest
 from .conftest import Process, Recording
 from .fake_job import KINDS, probe
 
+WHOLE_TORCH = True
+
 JOB = str(Path(__file__).parent / "jobs" / "scenarios.py")
 SCENARIOS = (
     "two_optimizers", "reentrant", "nested", "threaded", "generator", "closures", "skipped_steps", "broken_sample",

@@ -11,7 +11,7 @@ import pytest
 
 from stepscope.collect.notes import NOTES_SIZE, leave_note
 from stepscope.collect.outbox import Outbox
-from stepscope.collect.recorder import HEADER_SIZE, BinaryFile, Recorder, append_line, clock_reading
+from stepscope.collect.recorder import BinaryFile, Recorder, append_line, clock_reading
 
 from ..small_disk import mounted
 from .conftest import HEADER, lines_of
@@ -56,9 +56,9 @@ def test_a_binary_file_has_its_header_and_every_record_at_once(recorder: Recorde
     file.write(b"efgh")
     content = (Path(recorder.directory) / "steps.bin").read_bytes()
     assert HEADER.unpack_from(content) == (
-        b"STEPSCOPE-STEPS1", HEADER_SIZE, 4, recorder.epoch_ns, recorder.monotonic_ns, 0,
+        b"STEPSCOPE-STEPS1", HEADER.size, 4, recorder.epoch_ns, recorder.monotonic_ns, 0,
     )  # fmt: skip
-    assert content[HEADER_SIZE:] == b"abcdefgh"
+    assert content[HEADER.size :] == b"abcdefgh"
 
 
 def test_both_clocks_are_read_together(recorder: Recorder) -> None:
@@ -196,14 +196,14 @@ def test_a_disk_that_does_not_answer_holds_nobody_up(tmp_path: Path) -> None:
 
 
 def test_a_far_disk_has_everything_in_order_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stepscope.collect.mapped._RESERVING", frozenset())
-    monkeypatch.setattr("stepscope.collect.mapped._COPYING", frozenset())
+    monkeypatch.setattr("stepscope.collect.mmap_file._RESERVING", frozenset())
+    monkeypatch.setattr("stepscope.collect.mmap_file._COPYING", frozenset())
     recorder = Recorder(str(tmp_path / "rank-00000.pid-1"))
     write = recorder.open_mapped("steps.bin", b"STEPSCOPE-STEPS1", 8).writer()
     for number in range(1000):
         write(number.to_bytes(8, "little"))
     recorder.close()
-    content = (tmp_path / "rank-00000.pid-1" / "steps.bin").read_bytes()[HEADER_SIZE:]
+    content = (tmp_path / "rank-00000.pid-1" / "steps.bin").read_bytes()[HEADER.size :]
     assert content == b"".join(number.to_bytes(8, "little") for number in range(1000))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from stepscope.collect.launch import launch
 from stepscope.collect.secrets import HIDDEN, redacted
+from stepscope.run_format.options import RecordingOptions
 
 HF, AWS = "hf_" + "a1B2" * 9, "AKIA" + "Z9" * 8
 
@@ -68,7 +69,7 @@ def test_no_file_of_a_run_holds_a_secret(tmp_path: Path) -> None:
     script.write_text(job)
     out = tmp_path / "out"
     command = [sys.executable, str(script), "--api-key=sw0rdfish", "--password", "sw0rdfish", "--lr", "1"]
-    assert launch(command, str(out), {"trace": None, "lines_hz": 0}).code == 0
+    assert launch(command, str(out), RecordingOptions()).code == 0
     files = [path for path in out.rglob("*") if path.is_file()]
     assert [path for path in files if b"sw0rdfish" in path.read_bytes()] == []
     assert len(files) >= 6

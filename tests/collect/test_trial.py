@@ -13,10 +13,9 @@ import pytest
 
 from stepscope.collect import trial
 from stepscope.collect.trial import OUTPUT, run_until
+from stepscope.run_format.options import RecordingOptions
 
 from ..command import command
-
-pytestmark = pytest.mark.alone
 
 CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.{how}); print('child', flush=True); time.sleep(600)"
 JOB = """
@@ -49,7 +48,7 @@ def test_a_job_with_a_child_in_another_session_ends_with_it(
     def started() -> bool:
         return "started" in (folder / OUTPUT).read_text()
 
-    end = run_until([sys.executable, "-c", job], str(folder), {}, started)
+    end = run_until([sys.executable, "-c", job], str(folder), RecordingOptions(), started)
     assert (end.cut, end.code, end.why_not) == (True, None, None)
     assert list(left_of(folder)) == []
     assert (folder / OUTPUT).read_text() == "'' started\n"
@@ -57,17 +56,19 @@ def test_a_job_with_a_child_in_another_session_ends_with_it(
 
 
 def test_a_job_that_ends_by_itself_is_waited_for(tmp_path: Path) -> None:
-    end = run_until([sys.executable, "-c", "raise SystemExit(3)"], str(tmp_path / "run"), {}, lambda: False)
+    end = run_until(
+        [sys.executable, "-c", "raise SystemExit(3)"], str(tmp_path / "run"), RecordingOptions(), lambda: False
+    )
     assert (end.cut, end.code) == (False, 3)
     assert json.loads((tmp_path / "run" / "end.json").read_text())["exit_code"] == 3
 
 
 def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
-    end = run_until([str(tmp_path)], str(tmp_path / "run"), {}, lambda: False)
+    end = run_until([str(tmp_path)], str(tmp_path / "run"), RecordingOptions(), lambda: False)
     assert end.why_not == f"{tmp_path}: Permission denied"
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="cannot write"):
-        run_until(["true"], str(tmp_path / "file" / "run"), {}, lambda: False)
+        run_until(["true"], str(tmp_path / "file" / "run"), RecordingOptions(), lambda: False)
 
 
 def test_ctrl_c_while_the_job_is_being_started_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +83,7 @@ def test_ctrl_c_while_the_job_is_being_started_ends_it(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_until(["sleep", "600"], str(folder), {}, lambda: False)
+        run_until(["sleep", "600"], str(folder), RecordingOptions(), lambda: False)
     assert list(left_of(folder)) == []
     assert begun[0].wait() == -signal.SIGTERM
 

@@ -9,8 +9,6 @@ import pytest
 
 from ..command import stepscope
 
-pytestmark = pytest.mark.alone
-
 JOB = """
 import sys, time
 import torch
@@ -75,6 +73,7 @@ def running_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_workers_win_for_samples_that_wait_and_it_is_remembered(folder: Path) -> None:
     done = tuned(folder, "--workers", 2, "--format", "json", "--", 0.008, 0.008, 1)
     assert done.returncode == 0, done.stderr
@@ -101,6 +100,7 @@ def test_workers_win_for_samples_that_wait_and_it_is_remembered(folder: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_loader_that_keeps_up_has_no_winner(folder: Path) -> None:
     done = tuned(folder, "--budget", "10s", "--", 0.0, 0.1, 0)
     assert done.returncode == 0

@@ -77,7 +77,7 @@ def test_every_traced_step_is_whole(run_job: RunJob) -> None:
 
 def test_options_reach_the_profiler(run_job: RunJob) -> None:
     job = run_job(
-        "window = window(SCHEDULE, **{'with': ['shapes', 'memory', 'stacks', 'flops', 'modules']}); train(window, 10)",
+        "window = window(SCHEDULE, extras=['shapes', 'memory', 'stacks', 'flops', 'modules']); train(window, 10)",
     )
     text = (job["directory"] / "window-000.pt.trace.json").read_text()
     trace = json.loads(text)
@@ -285,6 +285,23 @@ def test_a_full_disk_costs_the_trace_and_nothing_else(run_job: RunJob) -> None:
     assert [row["status"] for row in job["windows"]] == ["failed"]
     assert "disk full?" in job["windows"][0]["reason"]
     assert [path.name for path in job["directory"].glob("window-*")] == []
+
+
+def test_what_a_signal_handler_of_the_job_raises_in_a_switch_reaches_the_job(run_job: RunJob) -> None:
+    job = run_job("""
+        import signal
+        def handler(number, frame): raise LookupError("a worker is lost")
+        signal.signal(signal.SIGUSR1, handler)
+        window = window(SCHEDULE)
+        try:
+            window._guarded(lambda: signal.raise_signal(signal.SIGUSR1))
+        except LookupError as error:
+            print(error)
+        train(window, 10)
+    """)
+    assert "a worker is lost" in job["stdout"]
+    assert [window["status"] for window in job["windows"]] == ["failed"]
+    assert not job["live"]
 
 
 def test_an_activity_that_cannot_be_recorded_says_why(run_job: RunJob) -> None:

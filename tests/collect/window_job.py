@@ -9,9 +9,10 @@ import json, os, sys, time
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-from stepscope.collect.clock import State
+from stepscope.collect.step_clock.clock import State
 from stepscope.collect.recorder import Recorder
-from stepscope.collect.window import Window
+from stepscope.collect.torch_profiler.window import Window
+from stepscope.run_format.options import RecordingOptions
 
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -23,7 +24,7 @@ small = torch.randn(4, requires_grad=True)
 state, recorder, flags = State(), Recorder(os.environ["OUT"]), {}
 
 def window(schedule, **options):
-    made = Window({"trace": schedule, **options}, recorder, state)
+    made = Window(RecordingOptions(trace=schedule, **options), recorder, state)
     flags[0] = 0
     return made
 

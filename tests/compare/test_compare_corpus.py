@@ -10,12 +10,12 @@ import pytest
 from stepscope.compare.comparison import Comparison, compare
 from stepscope.compare.document import document_of
 from stepscope.compare.page import page_of
-from stepscope.compare.side import measure
+from stepscope.compare.run_summary import measure
 from stepscope.compare.tree_changes import PathChange
 from stepscope.render.html import page_html
 from stepscope.render.json import dumps
 from stepscope.render.markdown import page_markdown
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from .test_page import SCHEMA, terminal
 

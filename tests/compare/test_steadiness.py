@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stepscope.compare.steadiness import LEAST_STEPS, unsteadiness
+from stepscope.compare.drift import LEAST_STEPS, unsteadiness
 
 
 def noise(count: int, seed: int = 0) -> np.typing.NDArray[np.float64]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from stepscope.compare.comparison import Comparison, compare
-from stepscope.compare.side import measure
+from stepscope.compare.run_summary import measure
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 

@@ -1,8 +1,8 @@
 """A run of which only a part of the time is looked at."""
 
-from stepscope.core.part import began, ended, part_of
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
+from stepscope.core.time_slice import began, ended, part_of
 
 
 def run() -> Run:

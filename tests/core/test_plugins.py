@@ -57,6 +57,32 @@ def test_a_plugin_may_not_take_the_name_of_a_built_in_one(elsewhere: Path) -> No
     assert "nothing:ANALYSIS redefines the built-in analyses plugin 'steps'" in done.stderr
 
 
+def below_rules(folder: Path) -> str:
+    """What discovery says where `folder` is one more folder of rules."""
+    code = f"""
+import stepscope.rules
+from stepscope.core.plugins import Group
+from stepscope.core.finding import Rule
+stepscope.rules.__path__.append({str(folder)!r})
+sys.modules["stepscope.rules.frames"] = stepscope.rules
+Group("rules", Rule).load()
+"""
+    return python(folder, code).stderr
+
+
+def test_a_folder_that_is_no_package_is_told(tmp_path: Path) -> None:
+    (tmp_path / "topic").mkdir()
+    (tmp_path / "topic" / "some_rule.py").touch()
+    assert f"add {tmp_path}/topic/__init__.py" in below_rules(tmp_path)
+
+
+def test_a_module_without_its_constant_is_told_where_shared_code_belongs(tmp_path: Path) -> None:
+    (tmp_path / "frames.py").touch()
+    error = below_rules(tmp_path)
+    assert "stepscope.rules.frames must assign RULE = Rule(...)" in error
+    assert "belongs in a folder lib/" in error
+
+
 def test_an_unknown_name() -> None:
     done = python(Path(), GROUP + "g.get('no-such')")
     assert "KeyError: 'no-such'" in done.stderr

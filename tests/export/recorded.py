@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.collect.launch import launch
+from stepscope.run_format.options import RecordingOptions
 
 from ..command import printed
 
@@ -17,7 +18,7 @@ WINDOW = {"skip_first": 0, "wait": 4, "warmup": 1, "active": 3, "repeat": 1}  # 
 
 def recorded(folder: Path, method: str, *, trace: bool) -> Path:
     """A run of a job whose workers are started by `method`."""
-    options = {"trace": WINDOW if trace else None, "lines_hz": 0, "loader": "all"}
+    options = RecordingOptions(trace=WINDOW if trace else None, loader="all")
     launch([sys.executable, JOB, method], str(folder), options)
     return folder
 

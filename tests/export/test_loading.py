@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from stepscope.analyses.loader_clock import loader_clock
+from stepscope.analyses.input_pipeline.loader_clock import loader_clock
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import Group
 from stepscope.core.run import Analysis, Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from ..command import stepscope
 from .recorded import STEPS, exported, recorded

@@ -13,7 +13,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.export.speedscope import profiles, speedscope_file
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from ..command import stepscope
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.export.mended import mended_trace
+from stepscope.export.repaired import mended_trace
 from stepscope.export.splice import Open, list_end, spliced
 from stepscope.importers.kineto.stream import opened
 

@@ -6,6 +6,8 @@ import pytest
 
 from .conftest import Both
 
+WHOLE_TORCH = True
+
 
 def test_classes_are_pickled_by_value_and_work_without_us(both: Callable[..., Both]) -> None:
     run = both("sent_by_value.py")

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from .conftest import Both
 
+WHOLE_TORCH = True
+
 
 def test_a_plain_job_is_as_bare(both: Callable[..., Both]) -> None:
     run = both("plain.py")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.core.errors import BadInput
+from stepscope.core.importing import Importer, Sink
 from stepscope.core.plugins import Group
-from stepscope.core.trace import Importer, Sink
 from stepscope.importers import HEAD_SIZE, head
 
 GROUP = Group("importers", Importer)
@@ -44,14 +44,14 @@ BROKEN = {
 
 @pytest.mark.parametrize("importer", IMPORTERS)
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_foreign_content_is_not_recognised(importer: str, kind: str, tmp_path: Path) -> None:
+def test_foreign_content_is_not_recognized(importer: str, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(FOREIGN[kind])
     assert not IMPORTERS[importer].sniff(path, FOREIGN[kind])
 
 
 @pytest.mark.parametrize("importer", IMPORTERS)
-def test_empty_folder_is_not_recognised(importer: str, tmp_path: Path) -> None:
+def test_empty_folder_is_not_recognized(importer: str, tmp_path: Path) -> None:
     assert not IMPORTERS[importer].sniff(tmp_path, b"")
 
 
@@ -76,12 +76,12 @@ def test_missing_path_and_folder_are_refused(importer: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("importer", IMPORTERS)
 def test_page_and_clock_are_written(importer: str) -> None:
-    assert len(GROUP.page(importer)) > 200
-    assert "epoch" in IMPORTERS[importer].clock
+    assert len(GROUP.page(importer)) > 200, "the docstring says who writes the format and how to get a file"
+    assert "epoch" in IMPORTERS[importer].clock, "`clock` says whether times are since the Unix epoch"
 
 
-def test_files_are_recognised_by_content(corpus: Path) -> None:
-    """Each trace of the corpus is recognised by one importer at most, traces of torch by exactly one."""
+def test_files_are_recognized_by_content(corpus: Path) -> None:
+    """Each trace of the corpus is recognized by one importer at most, traces of torch by exactly one."""
     found: dict[str, list[str]] = {}
     for path in sorted((corpus / "traces").rglob("*")):
         if path.is_file() and "malformed" not in path.parts and "licenses" not in path.parts:

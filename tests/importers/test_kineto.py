@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from stepscope.core.errors import BadInput
+from stepscope.core.importing import Importer, Sink
 from stepscope.core.plugins import Group
 from stepscope.core.run import Run
-from stepscope.core.trace import Importer, Sink
 
 KINETO = Group("importers", Importer).get("kineto")
 Event = dict[str, Any]
@@ -121,7 +121,7 @@ def test_events_that_are_no_ranges(tmp_path: Path) -> None:
         {"ph": "i", "name": "Record Window End", "pid": "", "tid": "", "ts": 3, "s": "g"},
         {"ph": "s", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 7, "tid": 8, "ts": 4},
         {"ph": "f", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "pid": 7, "tid": 9, "ts": 5, "bp": "e"},
-        {"ph": "C", "name": "GPU 0", "pid": 7, "ts": 6, "args": {"Utilisation": 0.5, "": 2}},
+        {"ph": "C", "name": "GPU 0", "pid": 7, "ts": 6, "args": {"Utilization": 0.5, "": 2}},
         {"ph": "C", "name": "GPU 0", "pid": 7, "ts": 7, "args": {}},
         {"ph": "M", "name": "thread_name", "pid": 7, "tid": 8, "args": {"name": "thread 8 (python)"}},
     )
@@ -132,7 +132,7 @@ def test_events_that_are_no_ranges(tmp_path: Path) -> None:
         ("7", "9", 4, 5_000, 1, "fwdbwd", False),
     ]
     assert run.optional("counters").drop("rank").rows() == [
-        ("7", 5, "GPU 0 Utilisation", 6_000, 0.5),
+        ("7", 5, "GPU 0 Utilization", 6_000, 0.5),
         ("7", 5, "GPU 0", 6_000, 2.0),
     ]
     assert run.optional("threads").drop("rank").rows() == [("7", "8", "thread 8 (python)")]

@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
+from stepscope.core.importing import Importer, Sink
 from stepscope.core.plugins import Group
 from stepscope.core.run import Run
-from stepscope.core.trace import Importer, Sink
 
 KINETO = Group("importers", Importer).get("kineto")
 WORK = ("kernel", "memcpy", "memset")

@@ -10,10 +10,10 @@ import pytest
 from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
 from stepscope.importers.kineto.json_repair import NotJson
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 NOT_STRICT = "not strictly valid JSON (…): read by a tolerant reader"
-MENDED = "event that was not valid JSON: mended"
+MENDED = "event that was not valid JSON: repaired"
 TRUNCATED = "the file is truncated: everything before the cut was read"
 INCOMPLETE = "incomplete event at the cut: left out"
 NO_LENGTH = "event without a usable duration: left out"
@@ -62,7 +62,7 @@ EXPECTED: dict[str, Reads | Refused] = {
     "traceEvents_object.json": Refused("traceEvents is a JSON object, not a list"),
     "zero_events.json": Reads(0, 0, 0, like_ok=False),
     "metadata_only.json": Reads(6, 0, 0, like_ok=False),
-    "backslashes.json": Reads(told={"header that was not valid JSON: mended": 1, NOT_STRICT: 1}),
+    "backslashes.json": Reads(told={"header that was not valid JSON: repaired": 1, NOT_STRICT: 1}),
     "unescaped_quotes.json": Reads(
         32, 24, 1, {"event that is not valid JSON: left out": 1, NOT_STRICT: 1}, like_ok=False
     ),

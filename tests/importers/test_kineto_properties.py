@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from stepscope.core.errors import BadInput
+from stepscope.core.importing import Importer, Sink
 from stepscope.core.plugins import Group
 from stepscope.core.run import Run
-from stepscope.core.trace import Importer, Sink
 from stepscope.importers.kineto.decimals import FARTHEST, nanoseconds, whole_number
 
 KINETO = Group("importers", Importer).get("kineto")

@@ -6,15 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from stepscope.analyses.stalls import stalls
-from stepscope.analyses.steady_steps import steady_steps
-from stepscope.analyses.steps import steps
+from stepscope.analyses.steps.stalls import stalls
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.run import Run
 from stepscope.importers.run_dir import old_steps, tables
 from stepscope.importers.run_dir import records as records_of_run
 from stepscope.importers.run_dir import steps as recorded
 from stepscope.importers.run_dir.records import STEP
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from .run_files import EPOCH, HEADER, LINE, MONOTONIC, records, told, write_process, write_run
 

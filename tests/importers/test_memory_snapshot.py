@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stepscope.analyses.allocations import allocations
-from stepscope.analyses.memory_at_peak import memory_at_peak
-from stepscope.analyses.memory_curve import memory_curve
-from stepscope.analyses.memory_lines import memory_lines
-from stepscope.analyses.memory_peaks import memory_peaks
+from stepscope.analyses.memory.allocations import allocations
+from stepscope.analyses.memory.memory_at_peak import memory_at_peak
+from stepscope.analyses.memory.memory_curve import memory_curve
+from stepscope.analyses.memory.memory_lines import memory_lines
+from stepscope.analyses.memory.memory_peaks import memory_peaks
 from stepscope.core.errors import BadInput
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 SITE = "/venv/lib/python3.11/site-packages/torch"
 CALL = {"filename": f"{SITE}/nn/modules/module.py", "line": 1751, "name": "_call_impl"}

@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from stepscope.analyses.memory_at_peak import memory_at_peak
-from stepscope.analyses.memory_curve import memory_curve
-from stepscope.analyses.memory_peaks import memory_peaks
+from stepscope.analyses.memory.memory_at_peak import memory_at_peak
+from stepscope.analyses.memory.memory_curve import memory_curve
+from stepscope.analyses.memory.memory_peaks import memory_peaks
 from stepscope.core.errors import BadInput
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 RAW = [
     [-1, 1, 1000, 0], [-1, 1, 200, 7], [5000, 2, 300, 4], [6000, 3, -200, 7], [6000, 3, 200, 7], [7000, 3, -300, 4],

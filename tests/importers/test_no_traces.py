@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.cli._assemble import first_screen
 from stepscope.core.errors import BadInput
-from stepscope.core.foreign import foreign
+from stepscope.core.importing import Sink
 from stepscope.core.report import Text
-from stepscope.core.trace import Sink
+from stepscope.core.wrong_file_type import foreign
 from stepscope.importers.kineto import IMPORTER
 from stepscope.importers.kineto.source import check_packing
-from stepscope.store import open_run
+from stepscope.report.assemble import first_screen
+from stepscope.storage import open_run
 
 BEGIN = b'{"schemaVersion": 1, "traceEvents": ['
 EVENT = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": %d, "dur": 1}'

@@ -6,11 +6,11 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analyses.device_time import device_time
-from stepscope.analyses.operators import operators
+from stepscope.analyses.device.device_time import device_time
+from stepscope.analyses.operators.operators import operators
 from stepscope.core.run import Run
 from stepscope.importers.kineto.other_writers import NOT_KNOWN
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 HOST, NPU, GROUPS = 4001, 4002, 4003
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepscope.core.errors import BadInput
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from .run_files import (
     DEVICE_STEP,
@@ -127,7 +127,7 @@ def test_facts(tmp_path: Path) -> None:
 
 def test_system_samples(tmp_path: Path) -> None:
     write_process(write_run(tmp_path / "run"), step(0, 1, 100))
-    card = {"index": 0, "name": "H100", "utilisation_ratio": 0.5, "memory_used_bytes": 7, "power_w": None}
+    card = {"index": 0, "name": "H100", "utilization_ratio": 0.5, "memory_used_bytes": 7, "power_w": None}
     rows: list[dict[str, Any]] = [
         {"epoch_ns": 10, "system_cpu_ratio": 0.25, "job_cpu_ratio": 1.5, "job_rss_bytes": 99, "gpus": [card]},
         {"x": 1},
@@ -140,7 +140,7 @@ def test_system_samples(tmp_path: Path) -> None:
         (10, None, "system CPU", 0.25, "ratio"),
         (10, None, "job CPU", 1.5, "cores"),
         (10, None, "job memory", 99.0, "bytes"),
-        (10, None, "GPU 0 utilisation", 0.5, "ratio"),
+        (10, None, "GPU 0 utilization", 0.5, "ratio"),
         (10, None, "GPU 0 memory", 7.0, "bytes"),
         (20, 0, "core wait", 0.125, "ratio"),
         (20, None, "helper core wait", 0.5, "cores"),

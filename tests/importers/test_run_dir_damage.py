@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from .run_files import (
     HEADER,

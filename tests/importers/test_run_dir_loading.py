@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from stepscope.core.run import Run
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 from .run_files import EPOCH, TO_EPOCH, json_lines, records, step, told, write_process, write_run
 

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from stepscope.collect.launch import launch
-from stepscope.store import open_run
+from stepscope.run_format.options import RecordingOptions
+from stepscope.storage import open_run
 
 SCRIPT = """
 import torch
@@ -26,7 +27,7 @@ def test_run_of_a_real_job(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     trace = {"skip_first": 0, "wait": 4, "warmup": 1, "active": 2, "repeat": 1}
-    launch([sys.executable, str(script)], str(tmp_path / "run"), {"trace": trace, "lines_hz": 50})
+    launch([sys.executable, str(script)], str(tmp_path / "run"), RecordingOptions(trace=trace, lines_hz=50))
     run = open_run(tmp_path / "run")
     steps = run.optional("steps")
     assert steps["step"].to_list() == list(range(12))

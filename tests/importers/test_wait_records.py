@@ -1,4 +1,4 @@
-"""Which event record a synchronisation waits for, as traces with synchronisation events say it."""
+"""Which event record a synchronization waits for, as traces with synchronization events say it."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
 from stepscope.importers import append
-from stepscope.store import open_run
+from stepscope.storage import open_run
 
 
 def sync(name: str, **arguments: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Both readers of Kineto traces, and what tells their results apart; tests of compiled code need it to be built."""
+"""Both readers of Kineto traces, and what tells their results apart."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,15 +8,10 @@ import polars as pl
 import pytest
 
 from stepscope.core.errors import BadInput
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.importers.kineto.scan import Cutting
+from stepscope.importers.kineto.scanned import Unfit, read_scanned
 from stepscope.importers.kineto.whole import read_whole
-from stepscope.native import COMPILED
-
-if COMPILED:
-    from stepscope.importers.kineto.scan import Cutting
-    from stepscope.importers.kineto.scanned import Unfit, read_scanned
-else:
-    collect_ignore_glob = ["test_*"]
 
 Differences = Callable[..., list[str]]
 

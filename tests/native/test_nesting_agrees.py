@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.core.nesting import fill, nest
+from stepscope.core.nesting import nest
 from stepscope.native import _scanner
+
+from .nesting_by_loop import fill
 
 RANGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 9)), max_size=40)
 

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepscope.analyses import critical_path
-from stepscope.analyses._path_walk import NOWHERE, Causes, on_thread, step_by_step, walk
+from stepscope.analyses.critical_path import critical_path
+from stepscope.analyses.critical_path.lib.path_walk import NOWHERE, Causes, on_thread, walk
 from stepscope.native import _scanner
-from stepscope.store import open_run
+from stepscope.storage import open_run
+
+from .path_walk_by_loop import step_by_step
 
 Ints = npt.NDArray[np.int64]
 TIMES = st.integers(0, 20)

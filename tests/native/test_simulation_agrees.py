@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepscope.models.loader_simulation import Case, simulate
 from stepscope.native import _scanner
-from stepscope.predict.loader_simulation import Case, side_by_side, simulate
+
+from .simulation_by_numpy import side_by_side
 
 LENGTHS = st.one_of(st.just(0.0), st.floats(1e3, 1e8))
 PARTS = st.floats(0.0, 1.0)

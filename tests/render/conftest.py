@@ -2,8 +2,8 @@
 
 import pytest
 
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place
-from stepscope.core.report import Bar, Bars, FindingBlock, Table, Text, Value, Verdict
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title, Value
+from stepscope.core.report import Bar, Bars, FindingBlock, Table, Text, Verdict
 from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes, Unchecked
 
 MS = 1_000_000
@@ -19,7 +19,7 @@ def finding(number: int) -> FindingBlock:
     return FindingBlock(
         "input-bound",
         Finding(
-            title=f"Problem {number} holds every step up",
+            title=Title("Problem {} takes {}", (str(number), Value(26 * MS, "ns"))),
             cause="data-reading",
             evidence=(
                 Evidence(label="data wait", value=26 * MS, unit="ns", source="steps"),
@@ -94,7 +94,7 @@ def empty_report() -> Report:
 def hostile_report(request: pytest.FixtureRequest) -> Report:
     name: str = request.param
     problem = Finding(
-        title=name,
+        title=Title("{}", (name,)),
         cause="operator",
         evidence=(Evidence(label=name, value=float("nan"), unit="ns", source=name),),
         gain=Gain(low_ns=0, high_ns=1, step_ns=1, basis=name, confidence="table"),

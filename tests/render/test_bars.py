@@ -32,11 +32,11 @@ def test_waiting_and_the_rest_look_the_same_in_every_bar() -> None:
     assert looks([], 8) == []
 
 
-def test_the_page_has_the_same_colours() -> None:
+def test_the_page_has_the_same_colors() -> None:
     source = (Path(__file__).parents[2] / "web-app" / "src" / "blocks" / "colours.ts").read_text(encoding="utf-8")
     table = source.partition("FIXED: Record<string, number> = {")[2].partition("};")[0]
-    found = re.findall(r'(?:"([^"]+)"|(\w+)): (\d|COLOURS - 1)', table)
-    there = {quoted or bare: -1 if number == "COLOURS - 1" else int(number) for quoted, bare, number in found}
+    found = re.findall(r'(?:"([^"]+)"|(\w+)): (\d|COLORS - 1)', table)
+    there = {quoted or bare: -1 if number == "COLORS - 1" else int(number) for quoted, bare, number in found}
     assert there
     assert {label: looks([label], 8)[0] for label in there} == {label: number % 8 for label, number in there.items()}
     assert looks(["a", "data wait", "b", "other"], 8) == [1, 0, 2, 7]

@@ -38,9 +38,9 @@ def test_a_png_has_the_size_of_the_scale_and_what_the_svg_has() -> None:
         image = Image.open(io.BytesIO(made)).convert("RGB")
         assert image.size == (960 * scale, round(height * scale))
         assert image.getpixel((2, 2)) == (255, 255, 255)
-        colours = {colour: count for count, colour in image.getcolors(2**24) or ()}
-        assert colours[BLUE] == pytest.approx(4 * colours[ORANGE], rel=0.05)
-        assert colours[BLUE] == pytest.approx(155 * 14 * scale**2, rel=0.05)
+        colors = {color: count for count, color in image.getcolors(2**24) or ()}
+        assert colors[BLUE] == pytest.approx(4 * colors[ORANGE], rel=0.05)
+        assert colors[BLUE] == pytest.approx(155 * 14 * scale**2, rel=0.05)
 
 
 def has_chinese_font() -> bool:

@@ -84,13 +84,13 @@ def test_a_quantity_keeps_three_digits(value: float, unit: Unit) -> None:
 @pytest.mark.parametrize(
     ("low", "high", "step", "expected"),
     [
-        (12 * MS, 20 * MS, 150 * MS, "saves 12–20 ms of the mean step (8–13 %)"),
-        (0, 20 * MS, 100 * MS, "saves 0–20 ms of the mean step (0–20 %)"),
-        (12 * MS, 12 * MS, 100 * MS, "saves 12 ms of the mean step (12 %)"),
-        (400_000, 2 * MS, 100 * MS, "saves 0.4–2 ms of the mean step (0.4–2 %)"),
-        (12 * MS, 20 * MS, None, "saves 12–20 ms of the recorded time"),
-        (90 * MS, 100 * MS, 100 * MS, "saves 90–100 ms of the mean step (90–100 %)"),
-        (0, 0, 100 * MS, "saves 0 ns of the mean step (0 %)"),
+        (12 * MS, 20 * MS, 150 * MS, "could save 8–13 % (12–20 ms per step)"),
+        (0, 20 * MS, 100 * MS, "could save 0–20 % (0–20 ms per step)"),
+        (12 * MS, 12 * MS, 100 * MS, "could save 12 % (12 ms per step)"),
+        (400_000, 2 * MS, 100 * MS, "could save 0.4–2 % (0.4–2 ms per step)"),
+        (12 * MS, 20 * MS, None, "could save 12–20 ms of the recorded time"),
+        (90 * MS, 100 * MS, 100 * MS, "could save 90–100 % (90–100 ms per step)"),
+        (0, 0, 100 * MS, "could save 0 % (0 ns per step)"),
     ],
 )
 def test_gain(low: int, high: int, step: int | None, expected: str) -> None:
@@ -107,22 +107,21 @@ def test_all_marks_of_an_axis_are_in_one_unit() -> None:
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [
-        ("input", "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
+        ("input", "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
         (
             "host",
-            "Host-bound: 63 % of the mean step of 41.2 ms "
-            "goes by in Python, files and launching while nothing computes.",
+            "Host-bound: the device idles 63 % of each 41.2 ms step while the host runs Python, I/O and launches.",
         ),
-        ("device", "Device-bound: 63 % of the mean step of 41.2 ms is computing."),
+        ("device", "Compute-bound: kernels take 63 % of each 41.2 ms step."),
         (
             "communication",
-            "Communication-bound: 63 % of the mean step of 41.2 ms is spent in communication while nothing computes.",
+            "Communication-bound: exposed communication takes 63 % of each 41.2 ms step.",
         ),
         (
             "memory",
-            "Memory-bound: 63 % of the mean step of 41.2 ms copies or sets memory with nothing computing meanwhile.",
+            "Copy-bound: exposed copies and memsets take 63 % of each 41.2 ms step.",
         ),
-        ("balanced", "Balanced: no single part limits the mean step of 41.2 ms."),
+        ("balanced", "Balanced: nothing alone limits each 41.2 ms step."),
     ],
 )
 def test_sentence(bound: Bound, expected: str) -> None:
@@ -132,9 +131,9 @@ def test_sentence(bound: Bound, expected: str) -> None:
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [
-        ("device", "Device-bound: the CPU, the device of this run, computes for 63 % of the mean step of 41.2 ms."),
-        ("host", "Host-bound: 63 % of the mean step of 41.2 ms goes by in Python and files, outside the model."),
-        ("input", "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
+        ("device", "Compute-bound (CPU): operators take 63 % of each 41.2 ms step."),
+        ("host", "Host-bound: Python and file I/O outside the model take 63 % of each 41.2 ms step."),
+        ("input", "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
     ],
 )
 def test_where_the_cpu_computes_no_sentence_speaks_of_an_accelerator(bound: Bound, expected: str) -> None:
@@ -146,14 +145,13 @@ def test_where_the_cpu_computes_no_sentence_speaks_of_an_accelerator(bound: Boun
     [
         (
             0,
-            "Input-bound: 63 % of the 41.2 ms from the first to the last device work waits for the next batch. "
-            "No steps are marked in it.",
+            "Data-loading bound: 63 % of the recorded 41.2 ms waits for data. No steps are marked.",
         ),
-        (1, "Input-bound: 63 % of one step of 41.2 ms waits for the next batch. One step proves little."),
-        (2, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch. That is from 2 steps only."),
-        (9, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch. That is from 9 steps only."),
-        (10, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
-        (None, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
+        (1, "Data-loading bound: 63 % of one 41.2 ms step waits for data. From one step only."),
+        (2, "Data-loading bound: 63 % of each 41.2 ms step waits for data. From 2 steps only."),
+        (9, "Data-loading bound: 63 % of each 41.2 ms step waits for data. From 9 steps only."),
+        (10, "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
+        (None, "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
     ],
 )
 def test_a_sentence_says_on_how_little_it_rests(steps: int | None, expected: str) -> None:
@@ -162,33 +160,32 @@ def test_a_sentence_says_on_how_little_it_rests(steps: int | None, expected: str
 
 def test_a_sentence_without_a_limit_says_it_too() -> None:
     balanced = Verdict("balanced", None, 41_234_567, steps=1)
-    assert sentence(balanced) == "Balanced: no single part limits one step of 41.2 ms. One step proves little."
+    assert sentence(balanced) == "Balanced: nothing alone limits one 41.2 ms step. From one step only."
 
 
 @pytest.mark.parametrize(
     ("rank", "ranks", "of", "expected"),
     [
-        (0, (0,), 1, "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."),
-        (1, (1,), 2, "Input-bound on rank 1 of 2 ranks: 63 % of the mean step of 41.2 ms waits for the next batch."),
+        (0, (0,), 1, "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
+        (1, (1,), 2, "Data-loading bound on rank 1 of 2 ranks: 63 % of each 41.2 ms step waits for data."),
         (
             1,
             (0, 1),
             2,
-            "Input-bound on both ranks: 63 % of the mean step of 41.2 ms waits for the next batch (figures of rank 1).",
+            "Data-loading bound on both ranks: 63 % of each 41.2 ms step waits for data (figures of rank 1).",
         ),
         (
             5,
             (0, 3, 5),
             8,
-            "Input-bound on ranks 0, 3, 5 of 8 ranks: "
-            "63 % of the mean step of 41.2 ms waits for the next batch (figures of rank 5).",
+            "Data-loading bound on ranks 0, 3, 5 of 8 ranks: "
+            "63 % of each 41.2 ms step waits for data (figures of rank 5).",
         ),
         (
             5,
             tuple(range(12)),
             16,
-            "Input-bound on 12 of 16 ranks: "
-            "63 % of the mean step of 41.2 ms waits for the next batch (figures of rank 5).",
+            "Data-loading bound on 12 of 16 ranks: 63 % of each 41.2 ms step waits for data (figures of rank 5).",
         ),
     ],
 )
@@ -197,17 +194,16 @@ def test_a_sentence_says_for_which_ranks_it_holds(rank: int, ranks: tuple[int, .
 
 
 def test_a_verdict_without_figures_invents_none() -> None:
-    crowded = Verdict("input", 0.25, 20_000_000, crowded=0.14)
-    assert sentence(crowded) == (
-        "Input-bound: 25 % of the mean step of 20 ms waits for the next batch (11 %) "
-        "or for cores that its workers have (14 %)."
+    cpu_contention = Verdict("input", 0.25, 20_000_000, cpu_contention=0.14)
+    assert sentence(cpu_contention) == (
+        "Data-loading bound: 11 % of each 20 ms step waits for data, 14 % for CPU cores busy with workers."
     )
-    assert sentence(Verdict("input", None, None)) == "Input-bound: most of each step waits for the next batch."
+    assert sentence(Verdict("input", None, None)) == "Data-loading bound: most of each step waits for data."
     hidden = Verdict(
         "unknown", None, 4_430_000, "no lines", steps=1, unexplained=0.93, why_unexplained="stacks slow it"
     )
     assert sentence(hidden) == (
-        "Unknown: the device idles for 93 % of one step of 4.43 ms, for a cause that is hidden: stacks slow it."
+        "Unknown: the device idles 93 % of one 4.43 ms step for a hidden cause: stacks slow it."
     )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
     assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."

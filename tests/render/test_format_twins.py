@@ -2,14 +2,25 @@
 
 import math
 import random
+from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from stepscope.core.finding import Gain
+from stepscope.core.finding import Evidence, Gain
 from stepscope.core.schema import Unit
-from stepscope.render.format import ABSENT, code_lines, counted, gain_text, on_axis, plain, quantity, signed
+from stepscope.render.format import (
+    ABSENT,
+    code_lines,
+    counted,
+    figure_text,
+    gain_text,
+    on_axis,
+    plain,
+    quantity,
+    signed,
+)
 
 from ..page_source import answers
 
@@ -25,8 +36,14 @@ NAMES = (
     "\U0001f600" * 170, "\U000e0001tag", "naïve\xad", "<script>alert(1)</script>",
 )  # fmt: skip
 CODE = ("", "\nx = 1\n", "if a:\n\tb()\r\nc", "a\x00b", "\n\n\ty" + "z" * 500)
+FIGURES = (
+    Evidence(label="data wait per step", value=19_600_000.5, unit="ns", source="steps", share=0.82),
+    Evidence(label="cores used", value=1.96, unit="count", source="core_waits", of=2),
+    Evidence(label="collectives entered last", value=1, unit="count", source="late_ranks", of=1.5, share=0.5),
+    Evidence(label="num_workers", value=1240, unit="count", source="loaders"),
+)
 RUNNER = """
-const { quantity, onAxis, plain, codeLines, gainText, counted, signed } = require(process.argv[2]);
+const { quantity, onAxis, plain, codeLines, figureText, gainText, counted, signed } = require(process.argv[2]);
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 process.stdout.write(JSON.stringify({
   quantities: cases.quantities.map(([value, unit, decimal]) => quantity(value, unit, decimal)),
@@ -34,6 +51,7 @@ process.stdout.write(JSON.stringify({
   names: cases.names.map(([name, limit]) => plain(name, limit)),
   code: cases.code.map((code) => codeLines(code)),
   gains: cases.gains.map(([low_ns, high_ns, step_ns, ofSteps]) => gainText({ low_ns, high_ns, step_ns }, ofSteps)),
+  figures: cases.figures.map((one) => figureText(one)),
   differences: cases.quantities.filter(([value]) => value !== null).map((one) => signed(...one)),
   counts: cases.counts.map((number) => counted(number, "step")),
 }));
@@ -65,6 +83,7 @@ def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit 
         "names": [(name, limit) for name in NAMES for limit in (160, 40)],
         "code": CODE,
         "gains": gains,
+        "figures": [asdict(one) for one in FIGURES],
         "counts": (0, 1, 2, 999, 1000, 1_234_567),
     }
     told = answers("format/format.ts", RUNNER, cases, tmp_path)
@@ -83,5 +102,6 @@ def test_the_page_says_the_same(quantities: list[tuple[float | int | None, Unit 
         gain_text(Gain(low_ns=low, high_ns=high, step_ns=step, basis="", confidence="table"), of_steps=of_steps)
         for low, high, step, of_steps in gains
     ]
+    assert told["figures"] == [figure_text(one) for one in FIGURES]
     assert told["counts"] == [counted(number, "step") for number in (0, 1, 2, 999, 1000, 1_234_567)]
     assert quantity(math.nan, "ns") == ABSENT

@@ -77,9 +77,7 @@ def test_hostile_names_cannot_leave_the_data(hostile_report: Report) -> None:
 
 
 def test_without_scripts_it_still_says_the_verdict(report: Report, empty_report: Report) -> None:
-    assert "<noscript><h1>Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch." in report_html(
-        report
-    )
+    assert "<noscript><h1>Data-loading bound: 63 % of each 41.2 ms step waits for data." in report_html(report)
     assert "<noscript><h1>Unknown: no step was recorded." in report_html(empty_report)
 
 
@@ -99,7 +97,7 @@ def test_an_installation_without_the_page_says_how_to_get_it(monkeypatch: pytest
         app_file("app.js")
 
 
-def test_the_licences_of_what_is_inside_are_beside_it() -> None:
+def test_the_licenses_of_what_is_inside_are_beside_it() -> None:
     text = app_file("LICENSES.txt")
     for package in ("echarts 6", "zrender 6", "tabulator-tables 6", "tslib 2"):
         assert package in text

@@ -20,9 +20,9 @@ def drawn(markdown: str) -> str:
 
 def test_a_report(report: Report) -> None:
     text = report_markdown(report)
-    assert "**Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.**" in text
+    assert "**Data-loading bound: 63 % of each 41.2 ms step waits for data.**" in text
     assert "| data wait | 26 ms | 63 % |" in text
-    assert "### Problem 1 holds every step up\n\n**saves 12–20 ms of the mean step (8–13 %)**" in text
+    assert "### Problem 1 takes 26 ms\n\n**could save 8–13 % (12–20 ms per step)**" in text
     assert "- `train.py:41 in __getitem__`: `image = resize(image)`" in text
     assert "```python\nDataLoader(\n    dataset,\n    num_workers=2,\n)\n```" in text
     assert "| aten::addmm | 1,240 | 3 ms |\n| aten::relu | 12 | – |" in text

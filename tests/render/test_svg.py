@@ -30,15 +30,15 @@ def texts(picture: Picture) -> list[str]:
 
 
 def boxes(picture: Picture) -> list[tuple[float, float, str]]:
-    """Width, height and colour of what is filled, without the ground."""
+    """Width, height and color of what is filled, without the ground."""
     found = list(ElementTree.fromstring(svg(picture)).iter(f"{NAME}rect"))[1:]
     return [(float(box.attrib["width"]), float(box.attrib["height"]), box.attrib["fill"]) for box in found]
 
 
 def test_a_bar_is_as_wide_as_its_shares_and_says_them() -> None:
-    (wait, _, orange), (other, _, grey), *legend = boxes(MEAN)
+    (wait, _, orange), (other, _, gray), *legend = boxes(MEAN)
     assert (wait, other) == (684, 228)
-    assert [colour for _, _, colour in legend] == [orange, grey]
+    assert [color for _, _, color in legend] == [orange, gray]
     assert texts(MEAN) == ["Mean step", "a run", "data wait 75 %, 3 ms", "other 25 %, 1 ms"]
 
 
@@ -63,7 +63,7 @@ def test_many_steps_are_areas() -> None:
 
 
 def test_what_is_not_known_is_no_square_and_shades_are_told() -> None:
-    shades = [colour for _, _, colour in boxes(RANKS)[:3]]
+    shades = [color for _, _, color in boxes(RANKS)[:3]]
     assert shades == ["#f2f5f9", "#6aa7d8", "#b34700"]
     assert texts(RANKS)[2:] == ["rank 0", "rank 3", "0", "1", "step", "1 ms", "3 ms"]
 
@@ -102,7 +102,7 @@ CHANGES = Table(
 
 def test_changes_stand_on_their_side_of_zero_with_sign_and_word() -> None:
     faster, slower, nothing = boxes(CHANGES)
-    assert [(width, colour) for width, _, colour in (faster, slower)] == [(155, "#0072b2"), (77.5, "#c25700")]
+    assert [(width, color) for width, _, color in (faster, slower)] == [(155, "#0072b2"), (77.5, "#c25700")]
     assert nothing[0] == 0
     places = [float(box.attrib["x"]) for box in list(ElementTree.fromstring(svg(CHANGES)).iter(f"{NAME}rect"))[1:]]
     assert places[0] + 155 == places[1] == places[2]
@@ -124,11 +124,11 @@ def test_an_interval_stands_around_its_estimate_beside_1(kind: Literal["faster",
     lines = [path.attrib for path in ElementTree.fromstring(svg(block)).iter(f"{NAME}path")]
     (one,) = (line for line in lines if line["stroke"] == "#1b1f24")
     ends = [float(line["d"][1:].partition(" ")[0]) for line in lines[-2:]]
-    ((width, _, colour),) = boxes(block)
+    ((width, _, color),) = boxes(block)
     (point,) = list(ElementTree.fromstring(svg(block)).iter(f"{NAME}rect"))[1:]
     middle = float(point.attrib["x"]) + width / 2
     assert float(one["d"][1:].partition(" ")[0]) < ends[0] < middle < ends[1]
-    assert colour == ("#0072b2" if kind == "faster" else "#57606a")
+    assert color == ("#0072b2" if kind == "faster" else "#57606a")
     assert "1.2× (95 % interval 1.1–1.3)" in texts(block)
     assert " ".join(texts(block)[-2:]).startswith("It says what it means")
 

@@ -34,13 +34,13 @@ def test_the_first_screen_holds_all_that_matters(report: Report, monkeypatch: py
     lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch."
+    assert lines[0] == "Data-loading bound: 63 % of each 41.2 ms step waits for data."
     assert set(lines[1]) == {"█", "▓", "·"}
     assert lines[1].count("█") == round(79 * 26 / 41.2)
     assert lines[2].replace("\u00a0", " ") == "█ data wait 26 ms 63 %  ▓ forward 9 ms 22 %  · other 6.2 ms 15 %"
     for number in (1, 2, 3):
         at = next(i for i, line in enumerate(lines) if line.startswith(f"{number}. Problem {number}"))
-        assert lines[at].endswith("saves 12–20 ms of the mean step (8–13 %)")
+        assert lines[at].endswith("could save 8–13 % (12–20 ms per step)")
         assert lines[at + 1 : at + 5] == [
             "   data wait 26 ms; share of the step 63 %",
             "   train.py:41 in __getitem__  image = resize(image)",

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from stepscope.store import open_run
-from stepscope.store.workers import in_this_process
+from stepscope.storage import open_run
+from stepscope.storage.workers import in_this_process
 from stepscope.timeline import Frame, Ref, Sums, event, excerpt, find, frame, origin, sums, tracks
 from stepscope.timeline.answers import event_answer, found_answer, frame_answer, sums_answer, tracks_answer
 

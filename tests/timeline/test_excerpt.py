@@ -1,4 +1,4 @@
-"""The window that a file holds: a step with its neighbours, whole, bounded, and said to be a part."""
+"""The window that a file holds: a step with its neighbors, whole, bounded, and said to be a part."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ def test_a_small_run_is_there_whole() -> None:
     assert causes == ["unknown"] * 44
 
 
-def test_of_a_larger_run_the_step_nearest_to_the_mean_is_there_with_its_neighbours() -> None:
+def test_of_a_larger_run_the_step_nearest_to_the_mean_is_there_with_its_neighbors() -> None:
     told = excerpt(a_run().step(9, 90, 200, clock="kineto").run(), most=80)
     assert told["whole"] is False
     assert told["window"][1] - told["window"][0] == 30 * MS

@@ -4,14 +4,14 @@ import pytest
 
 from stepscope.core.synth import MS, Synth
 from stepscope.timeline import Ref
-from stepscope.timeline.moves import moved
+from stepscope.timeline.navigation import moved
 
 
 @pytest.mark.parametrize(
     ("way", "lane", "start"),
     [("next", 1, 6), ("previous", 1, 2), ("out", 0, 0), ("in", 2, 4.5), ("", 1, 4)],
 )
-def test_a_move_finds_the_neighbour(way: str, lane: int, start: float) -> None:
+def test_a_move_finds_the_neighbor(way: str, lane: int, start: float) -> None:
     synth = Synth().host("outer", "operator", 0, 10)
     for at in (2, 4, 6):
         synth.host("inner", "operator", at, at + 1)

@@ -2,7 +2,7 @@
 
 from stepscope.core.synth import MS, Synth
 from stepscope.timeline import sums
-from stepscope.timeline.sums import NameSum
+from stepscope.timeline.aggregates import NameSum
 
 HOST = ["host:0:1:1", "host:0:1:2"]
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from stepscope.cli._assemble import assemble
 from stepscope.core.run import Run
 from stepscope.render.json import report_document
+from stepscope.report.assemble import assemble
 from stepscope.web import Opened
 from stepscope.web.app import application
 from stepscope.web.serving import listening

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import polars as pl
 import pytest
 
-from stepscope.analyses.steps import steps
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES
 from stepscope.core.synth import MS, Synth

@@ -25,7 +25,7 @@ def between(run: Run, words: tuple[str, str]) -> Run:
     after that are the times of the other formats. Raises BadInput for words that are no times, and for a range without
     events.
     """
-    from stepscope.core.part import began, ended, part_of
+    from stepscope.core.time_slice import began, ended, part_of
 
     start = began(run)
     if start is None:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from stepscope.core.report import Text, Value
-from stepscope.native import COMPILED
 from stepscope.observe.cores import effective_cores
-from stepscope.store.cache import VARIABLE, user_cache
-from stepscope.store.kept import limit
+from stepscope.storage.cache import VARIABLE, user_cache
+from stepscope.storage.kept import limit
 
 __all__ = ["CHECKS", "Check"]
 
@@ -159,10 +158,6 @@ def _folder() -> Check:
     return Check(name=name, state="yes", found=found)
 
 
-def _scanner() -> Check:
-    return _compiled("compiled reader of traces", COMPILED, "large traces are read more than ten times slower")
-
-
 def _hooks() -> Check:
     from stepscope.collect.fields import kind
 
@@ -216,7 +211,6 @@ CHECKS: tuple[Callable[[], Check], ...] = (
     _cores,
     _shared_memory,
     _folder,
-    _scanner,
     _hooks,
     _cache,
     _ptrace,

@@ -15,7 +15,7 @@ from stepscope.core.memory import keep_freed_memory, polars_keeping_freed_memory
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
-    from stepscope.store.workers import Workers
+    from stepscope.storage.workers import Workers
 
 __all__ = ["Opening", "open_for", "opening"]
 
@@ -26,7 +26,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class Opening:
     """The words given for the options of `opening`."""
 
-    workers: int | None
+    jobs: int | None
     dask: str | None
     no_cache: bool
 
@@ -40,11 +40,11 @@ def opening(command: Command) -> Command:
         return command(*words, **more)
 
     for option in (
-        click.option("--no-cache", is_flag=True, help="Parse traces anew and keep nothing of them."),
-        click.option("--dask", metavar="ADDRESS", help="Open ranks on the cluster of this Dask scheduler."),
+        click.option("--no-cache", is_flag=True, help="Ignore the cache"),
+        click.option("--dask", metavar="ADDRESS", help="Open ranks on the cluster of this Dask scheduler"),
         click.option(
-            "--workers", metavar="N", type=click.IntRange(min=1),
-            help="Open ranks in so many processes; 1: in this one [default: the cores there are].",
+            "-j", "--jobs", metavar="N", type=click.IntRange(min=1),
+            help="Processes for opening ranks [default: the cores there are]",
         ),
     ):  # fmt: skip
         with_options = option(with_options)
@@ -57,7 +57,7 @@ def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Openi
         raise BadInput("PATH", "is empty", next_step="name a run directory or a trace (is a variable unset?)")
     from stepscope.cli._progress import Reading
     from stepscope.core.boundary import or_failed
-    from stepscope.store import open_run
+    from stepscope.storage import open_run
 
     with Reading() as reading, _named_as_asked():
         run = or_failed(
@@ -102,15 +102,15 @@ def _asked() -> str:
 
 def _workers(options: Opening) -> Workers:
     if options.dask is not None:
-        if options.workers is not None:
-            raise BadInput("--dask", "cannot be given together with --workers", next_step="leave out one of the two")
-        from stepscope.store.cluster import dask
+        if options.jobs is not None:
+            raise BadInput("--dask", "cannot be given together with --jobs", next_step="leave out one of the two")
+        from stepscope.storage.cluster import dask
 
         return dask(options.dask)
     from stepscope.observe.cores import effective_cores
-    from stepscope.store.processes import processes
+    from stepscope.storage.processes import processes
 
     cores = max(1, int(effective_cores().effective))
-    if options.workers is None:
+    if options.jobs is None:
         return processes(cores, cores=cores)
-    return processes(options.workers, cores=cores, small=0)
+    return processes(options.jobs, cores=cores, small=0)

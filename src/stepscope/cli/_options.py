@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stepscope.cli._settings import loader_settings
 from stepscope.core.errors import BadInput
+from stepscope.run_format.options import RecordingOptions
 
 __all__ = [
     "ACTIVITIES",
@@ -36,8 +37,6 @@ DEFAULT_LOADER_LINES_HZ = 20
 _MEANT = {"gpu": "cuda"}  # what no likeness of letters finds
 _MOST_LINES_HZ = 200  # above it the sampler itself takes more than a per cent of a core
 _SCHEDULE = {"skip_first": 0, "wait": 10, "warmup": 1, "active": 3, "repeat": 1}
-_TRACE_SECONDS = 10  # a window is cut when it lasts longer than this
-_TRACE_EVENTS = 100_000  # or holds more than this: 30 MB, about a second to write and read again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,27 +53,24 @@ class RunOptions:
     settings: str | None = None
 
 
-def recording(options: RunOptions) -> dict[str, object]:
-    """What the probe reads from STEPSCOPE_OPTIONS. Raises BadInput for words it cannot use."""
+def recording(options: RunOptions) -> RecordingOptions:
+    """What the probe is asked to record. Raises BadInput for words it cannot use."""
     trace = _trace(options)
     extras = _words("--with", options.extras, EXTRAS)
     activities = _words("--activities", options.activities, ACTIVITIES)
     if trace is None and (extras or activities):
         given = "--with" if extras else "--activities"
         raise _bad(given, "describes the traced window, and --trace none asks for none", "leave out one of the two")
-    overrides = {} if options.settings is None else {"overrides": loader_settings(options.settings)}
-    return {
-        "trace": trace,
-        "any_step": options.trace in (None, "auto") and options.schedule is None,
-        "with": extras or [],
-        "activities": activities,
-        "lines_hz": _lines("--lines", options.lines, DEFAULT_LINES_HZ),
-        "loader": options.loader,
-        "loader_lines_hz": _loader_lines(options),
-        "trace_seconds": _TRACE_SECONDS,
-        "trace_events": _TRACE_EVENTS,
-        **overrides,
-    }
+    return RecordingOptions(
+        trace=trace,
+        any_step=options.trace in (None, "auto") and options.schedule is None,
+        extras=extras or [],
+        activities=activities,
+        lines_hz=_lines("--lines", options.lines, DEFAULT_LINES_HZ),
+        loader=options.loader,
+        loader_lines_hz=_loader_lines(options),
+        overrides=None if options.settings is None else loader_settings(options.settings),
+    )
 
 
 def _trace(options: RunOptions) -> dict[str, int] | None:

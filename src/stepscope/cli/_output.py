@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath, place
+from stepscope.core.paths import AnyPath, place
 
 __all__ = ["check_output", "check_page", "format_for", "write_bytes", "write_text"]
 

@@ -1,4 +1,4 @@
-"""Names of rules and analyses as people type them: dashes or underscores, completed, and mended when misspelt."""
+"""Names of rules and analyses as people type them: dashes or underscores, completed, and corrected when misspelled."""
 
 from __future__ import annotations
 

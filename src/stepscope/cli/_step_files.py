@@ -6,6 +6,8 @@ import glob
 import os
 import sys
 
+from stepscope.run_format.files import STEPS
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     import subprocess
@@ -43,7 +45,7 @@ class StepFiles:
 
     def _sizes(self) -> list[tuple[str, int]]:
         found = []
-        for path in glob.glob(os.path.join(glob.escape(self._folder), "rank-*", "steps.bin")):
+        for path in glob.glob(os.path.join(glob.escape(self._folder), "rank-*", STEPS)):
             try:
                 found.append((path, os.stat(path).st_blocks * 512))
             except OSError:

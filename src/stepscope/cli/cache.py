@@ -13,8 +13,8 @@ from stepscope.core.errors import BadInput
 
 if TYPE_CHECKING:
     from stepscope.core.schema import Unit
-    from stepscope.store.cache import Cache
-    from stepscope.store.kept import Kept
+    from stepscope.storage.cache import Cache
+    from stepscope.storage.kept import Kept
 
 __all__ = ["COMMAND"]
 
@@ -35,8 +35,10 @@ Examples:
 
 @click.command("cache", epilog=_EXAMPLES, short_help="Show or clear the cache of parsed traces.")
 @click.argument("traces", nargs=-1, type=click.Path(), metavar="[TRACE]...")
-@click.option("--clear", is_flag=True, help="Forget the TRACEs; without any, everything.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--clear", is_flag=True, help="Remove TRACEs, or everything without TRACE")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="Output format [default: text]"
+)
 def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
     """Show what the cache holds: each trace that was parsed, so that opening it again takes a moment.
 
@@ -44,9 +46,9 @@ def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
     tenth of the free disk. STEPSCOPE_CACHE_DIR names another folder for it; --no-cache of the other commands does
     without. The page of a large trace is kept as well; --clear forgets all pages, whichever traces are named.
     """
-    from stepscope.cli._remembered import forget_reports
-    from stepscope.store.cache import VARIABLE, user_cache
-    from stepscope.store.kept import forget, forget_all, kept
+    from stepscope.cli._report_cache import forget_reports
+    from stepscope.storage.cache import VARIABLE, user_cache
+    from stepscope.storage.kept import forget, forget_all, kept
 
     cache = user_cache()
     if cache is None:
@@ -66,7 +68,7 @@ def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
 
 def _write_json(cache: Cache, entries: list[Kept], *, cleared: bool) -> None:
     from stepscope.render.json import dumps
-    from stepscope.store.kept import limit
+    from stepscope.storage.kept import limit
 
     rows = [
         {"trace": one.trace, "size": one.size, "events": one.events, "rows": dict(one.rows), "last_used": one.used}
@@ -89,7 +91,7 @@ def _print(cache: Cache, entries: list[Kept], *, cleared: bool) -> None:
     from stepscope.render.format import counted, text
     from stepscope.render.tables import print_table
     from stepscope.render.terminal import console_for
-    from stepscope.store.kept import limit
+    from stepscope.storage.kept import limit
 
     total = Value(sum(one.size for one in entries), "bytes")
     folder = str(cache.folder).replace("{", "{{").replace("}", "}}")

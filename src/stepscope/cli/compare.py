@@ -17,7 +17,7 @@ _EXAMPLES = """\b
 Examples:
   stepscope compare stepscope-runs/before stepscope-runs/after
   stepscope compare a100.json.gz mi300.json.gz
-  stepscope compare "before/*.json.gz" "after/*.json.gz" --workers 8
+  stepscope compare "before/*.json.gz" "after/*.json.gz" --jobs 8
   stepscope compare before/ after/ --format markdown > comment.md
   stepscope compare before/ after/ -o comparison.html
 """
@@ -26,8 +26,10 @@ Examples:
 @click.command("compare", epilog=_EXAMPLES, short_help="Say which of two runs is faster, and what explains it.")
 @click.argument("a", metavar="A", type=click.Path())
 @click.argument("b", metavar="B", type=click.Path())
-@click.option("--format", "form", type=click.Choice(_FORMATS), help="[default: text, or what FILE ends in]")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), help="Output format [default: text, or by the suffix of FILE]"
+)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
 @opening
 def COMMAND(a: str, b: str, form: str | None, output: str | None, **words: Any) -> None:
     """Compare run B with run A: each a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
@@ -40,7 +42,7 @@ def COMMAND(a: str, b: str, form: str | None, output: str | None, **words: Any) 
     if form == "html":
         check_page(output)
     from stepscope.compare.comparison import compare
-    from stepscope.compare.side import measure
+    from stepscope.compare.run_summary import measure
 
     options = Opening(**words)
     sides = [measure(open_for(measure, (path,), options)) for path in (a, b)]

@@ -14,7 +14,9 @@ Examples:
 
 
 @click.command("doctor", epilog=_EXAMPLES, short_help="Say what can be recorded here, and why not the rest.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="Output format [default: text]"
+)
 def COMMAND(form: str) -> None:
     """Look at this machine: what can be recorded here, and what to do about the rest."""
     from stepscope.cli._checks import CHECKS

@@ -34,10 +34,10 @@ def COMMAND(rule: str) -> None:
     """Explain RULE: what it finds, why that costs time, what to do, how the gain is predicted, when it is wrong."""
     group = _rules()
     name = checked_name(group, rule, "stepscope rules")
-    from stepscope.cli._assemble import step_times
     from stepscope.cli._pages import example_findings
     from stepscope.core.report import FindingBlock
     from stepscope.render.terminal import console_for, print_finding, print_page, print_title
+    from stepscope.report.assemble import step_times
 
     console = console_for(sys.stdout)
     print_page(console, f"# {name}\n\n{group.page(name)}")

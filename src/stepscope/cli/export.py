@@ -15,7 +15,7 @@ from stepscope.core.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.core.places import AnyPath
+    from stepscope.core.paths import AnyPath
     from stepscope.core.run import Run
     from stepscope.export import Drawing
 
@@ -41,18 +41,18 @@ Examples:
 @click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--overlay", metavar="NAMES",
-    help="What to draw, with commas between [default: gaps,critical-path,counters, and loader where it was recorded].",
+    help="Tracks to draw, with commas between [default: all recorded]",
 )  # fmt: skip
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(),
-    help="Write here; of several traces, a folder [default: NAME.overlay.json.gz in this folder].",
+    help="Output file, or folder [default: NAME.overlay.json.gz]",
 )  # fmt: skip
 @click.option(
     "--format", "kind", type=click.Choice(_FORMATS),
-    help="The program that the file is for [default: perfetto; speedscope for NAME.speedscope.json].",
+    help="Format [default: perfetto, or by the suffix of FILE]",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
-@click.option("--no-cache", is_flag=True, help="Parse traces anew and keep nothing of them.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file")
+@click.option("--no-cache", is_flag=True, help="Ignore the cache")
 def COMMAND(
     paths: tuple[str, ...], overlay: str | None, output: str | None, kind: str | None, force: bool, no_cache: bool
 ) -> None:
@@ -71,7 +71,7 @@ def COMMAND(
             raise BadInput(
                 "--overlay", "is for Perfetto only", next_step="leave it out, or write for Perfetto: --format perfetto"
             )
-        _speedscope(paths, output, Opening(workers=None, dask=None, no_cache=no_cache), force=force)
+        _speedscope(paths, output, Opening(jobs=None, dask=None, no_cache=no_cache), force=force)
         return
     names = None if overlay is None else _names(overlay)
     traces = _traces(paths)
@@ -79,13 +79,13 @@ def COMMAND(
     for trace, target in zip(traces, targets, strict=True):
         _check(trace, target, force=force)
     for trace, target in zip(traces, targets, strict=True):
-        _export(trace, target, names, Opening(workers=None, dask=None, no_cache=no_cache))
+        _export(trace, target, names, Opening(jobs=None, dask=None, no_cache=no_cache))
 
 
 def _speedscope(paths: tuple[str, ...], output: str | None, options: Opening, *, force: bool) -> None:
     """Write one file with the profiles of all that is named."""
     from stepscope.cli._stream import write_pieces
-    from stepscope.core.places import place
+    from stepscope.core.paths import place
     from stepscope.export.speedscope import profiles, speedscope_file
 
     first = place(paths[0]) if paths[0] else Path(paths[0])
@@ -118,8 +118,8 @@ def _names(overlay: str) -> list[str]:
 
 def _traces(words: tuple[str, ...]) -> list[AnyPath]:
     """The traces that words name: files, and those in folders and in the processes of runs."""
-    from stepscope.core.places import is_folder
-    from stepscope.store.folders import named, nothing_in
+    from stepscope.core.paths import is_folder
+    from stepscope.storage.folders import named, nothing_in
 
     found: dict[str, AnyPath] = {}
     paths = named([word for word in words if word])
@@ -137,7 +137,7 @@ def _traces(words: tuple[str, ...]) -> list[AnyPath]:
 
 def _untraced(path: AnyPath) -> list[AnyPath]:
     """The processes of a run that have no trace: their folders."""
-    from stepscope.core.places import is_folder
+    from stepscope.core.paths import is_folder
 
     folders = path.glob("rank-*.pid-*") if isinstance(path, Path) else ()
     return [folder for folder in folders if is_folder(folder)]
@@ -170,7 +170,7 @@ def _targets(traces: list[AnyPath], output: str | None) -> list[str]:
 
 def _check(trace: AnyPath, target: str, *, force: bool) -> None:
     """Raise BadInput for a file that cannot or should not be written, before the work for it is done."""
-    from stepscope.core.places import is_url
+    from stepscope.core.paths import is_url
 
     path = Path(target)
     if is_url(target):
@@ -190,8 +190,8 @@ def _check(trace: AnyPath, target: str, *, force: bool) -> None:
 
 def _export(trace: AnyPath, target: str, names: list[str] | None, options: Opening) -> None:
     """Draw into one trace; `names` is None where nobody said what."""
-    from stepscope.analyses.critical_path import critical_path
-    from stepscope.core.places import is_folder
+    from stepscope.analyses.critical_path.critical_path import critical_path
+    from stepscope.core.paths import is_folder
     from stepscope.export import Source, draw
     from stepscope.render.format import text
 
@@ -214,12 +214,12 @@ def _export(trace: AnyPath, target: str, names: list[str] | None, options: Openi
         click.echo(text(line), err=True)
     for why, undrawn in lacking.items():
         click.echo(f"not drawn: {', '.join(undrawn)}: {why}", err=True)
-    mended = "" if sound else ", mended where it is damaged"
+    mended = "" if sound else ", repaired where it is damaged"
     click.echo(f"wrote {target}{mended}: {', '.join(drawing.drawn)}; open it in https://ui.perfetto.dev", err=True)
 
 
 def _write(trace: AnyPath, target: str, drawing: Drawing) -> bool:
-    """Write the trace with what is drawn; false if it had to be mended."""
+    """Write the trace with what is drawn; false if it had to be repaired."""
     from stepscope.cli._progress import Reading
     from stepscope.cli._stream import write_pieces
     from stepscope.export import Unclear, alone, is_sound, with_overlays
@@ -240,8 +240,8 @@ def _write(trace: AnyPath, target: str, drawing: Drawing) -> bool:
 
 def _recorded(trace: AnyPath) -> Run | None:
     """What the process of a run recorded beside its trace; `trace` may be the folder of one without a trace."""
-    from stepscope.core.places import is_folder
-    from stepscope.core.trace import Sink
+    from stepscope.core.importing import Sink
+    from stepscope.core.paths import is_folder
     from stepscope.importers.run_dir import read_recorded
 
     if not isinstance(trace, Path):

@@ -34,10 +34,10 @@ Examples:
 
 @click.command("figure", epilog=_EXAMPLES, short_help="Draw one picture of a run, or of two compared, for slides.")
 @click.argument("words", metavar="[NAME] PATH...", nargs=-1, required=True)
-@click.option("--list", "listing", is_flag=True, help="Name the pictures that the run has.")
-@click.option("--compare", is_flag=True, help="With --list: two PATHs are two runs, and the pictures of both compared.")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
-@click.option("--scale", metavar="N", type=click.FloatRange(*_SCALES), help="PNG: pixels for each of 960 [default: 2].")
+@click.option("--list", "listing", is_flag=True, help="List the figures of the run")
+@click.option("--compare", is_flag=True, help="With --list: figures of two runs compared")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
+@click.option("--scale", metavar="N", type=click.FloatRange(*_SCALES), help="PNG pixels per unit of 960 [default: 2]")
 @opening
 def COMMAND(
     words: tuple[str, ...], listing: bool, compare: bool, output: str | None, scale: float | None, **options: Any
@@ -46,7 +46,7 @@ def COMMAND(
 
     FILE ends in .svg, .png or .pdf; the last two need `pip install 'stepscope[figures]'`. PATH is what `stepscope
     report` takes. Pictures of a comparison, such as change-by-phase and interval, take two PATHs, A and B. A picture
-    has its title, units and legend, and is light.
+    has its title, units and legend, on a white ground.
     """
     form = _form(output, scale)
     name, paths = ("", words) if listing else (words[0], words[1:])
@@ -86,7 +86,7 @@ def _drawable(
     from stepscope.compare.comparison import compare as compared
     from stepscope.compare.page import page_of
     from stepscope.compare.pictures import pictures_of
-    from stepscope.compare.side import measure
+    from stepscope.compare.run_summary import measure
 
     a, b = (measure(open_for(measure, (path,), options)) for path in paths)
     return pictures_of(page_of(compared(a, b))), (f"A: {a.path}", f"B: {b.path}")
@@ -94,8 +94,8 @@ def _drawable(
 
 def _pictures(run: Run) -> dict[str, Picture]:
     """The pictures of all sections, named for the section; from its second one on with a number."""
-    from stepscope.cli._assemble import assemble
     from stepscope.core.report import Bars, Flame, Heatmap, Lanes, Lines
+    from stepscope.report.assemble import assemble
 
     found: dict[str, Picture] = {}
     for part in assemble(run).parts:

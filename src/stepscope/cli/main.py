@@ -1,6 +1,6 @@
 """Entry point: finds the command that was asked for, imports that one only, and turns errors into messages.
 
-Exit codes: 0 fine, 1 a view failed unexpectedly (the rest is there), 2 the user can mend it, 130 stopped by Ctrl-C,
+Exit codes: 0 fine, 1 a view failed unexpectedly (the rest is there), 2 the user can fix it, 130 stopped by Ctrl-C,
 141 nobody reads the output any more (what a shell gives for SIGINT and SIGPIPE), otherwise (`run` only) what the job
 ended with.
 """
@@ -40,13 +40,14 @@ Examples:
 FAILED = 1
 """The exit code of a command of which a part ended in an unexpected exception."""
 
+_COMPILED = "stepscope.native"  # its import says how to build what is missing
 _COLLECT_EVERY = 50_000  # new objects: at Python's 700 a fifth of a short command is looking for garbage in imports
 _MOMENT = 0.02  # seconds: long for an import, short for a person
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Failure(click.ClickException):
-    """Something the user can mend."""
+    """Something the user can fix."""
 
     exit_code = 2
 
@@ -57,7 +58,7 @@ class Failure(click.ClickException):
 
 
 class Defect(Failure):
-    """Something that is to be mended in stepscope."""
+    """A defect of stepscope."""
 
     exit_code = FAILED
 
@@ -139,13 +140,17 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what the user can mend becomes a message."""
+        """Run the command; what the user can fix becomes a message."""
         try:
             with background.awaited(), _quiet_without_reader(), _in_our_words(ctx):
                 return super().invoke(ctx)
         except ViewFailed as error:
             raise Defect(str(error)) from error
         except StepscopeError as error:
+            raise Failure(str(error)) from error
+        except ImportError as error:
+            if error.name != _COMPILED:
+                raise
             raise Failure(str(error)) from error
         except KeyboardInterrupt as stopped:
             click.echo("stepscope: stopped", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import partial
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
@@ -41,30 +42,35 @@ Examples:
 @click.argument("model", metavar="loader", type=click.Choice(_MODELS))
 @click.argument("path", type=click.Path())
 @click.option(
-    "--workers", "numbers", metavar="NUMBERS", default="0:16", show_default=True,
-    help="Numbers of loader workers: 4, or 1,2,4, or 0:16.",
+    "--workers", "numbers", metavar="NUMBERS", default="0:16",
+    help="Worker counts: 4, or 1,2,4, or 0:16 [default: 0:16]",
 )  # fmt: skip
 @click.option(
     "--faster", metavar="NAME=K", multiple=True,
-    help="This class, function or stage takes a K-th of its own time; may be repeated.",
+    help="Make NAME K× faster; repeatable",
 )  # fmt: skip
-@click.option("--without", metavar="NAME", multiple=True, help="It takes no time at all, as with a cache.")
+@click.option("--without", metavar="NAME", multiple=True, help="Make NAME take no time, as if cached; repeatable")
 @click.option(
     "--in-training", "moved", metavar="MS", type=click.FloatRange(min=0), default=0.0,
-    help="Work on each batch, in milliseconds, that training (its device, if it has one) does instead of the workers.",
+    help="Work per batch moved from workers to training, ms",
 )  # fmt: skip
-@click.option("--prefetch", metavar="N", type=click.IntRange(min=1), help="Another prefetch_factor.")
+@click.option("--prefetch", metavar="N", type=click.IntRange(min=1), help="prefetch_factor [default: as recorded]")
 @click.option(
-    "--batch-size", metavar="N", type=click.IntRange(min=1), help="Another batch_size: steps are then of N samples."
+    "--batch-size", metavar="N", type=click.IntRange(min=1), help="batch_size, in samples [default: as recorded]"
 )
-@click.option("--persistent", is_flag=True, help="Workers live on from epoch to epoch.")
+@click.option("--persistent", is_flag=True, help="Set persistent_workers=True")
 @click.option(
     "--calibrate", is_flag=True,
-    help="Run the recorded command again for a short while, to measure what training takes that never waits.",
+    help="Measure by a short trial of the recorded command",
 )  # fmt: skip
-@click.option("--rank", metavar="N", type=click.IntRange(min=0), help="[default: the rank that waits longest]")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv", "markdown"]), help="[default: table]")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
+@click.option("--rank", metavar="N", type=click.IntRange(min=0), help="Rank [default: the one that waits longest]")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv", "markdown"]),
+    help="Output format [default: table, or by the suffix of FILE]",
+)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
 def COMMAND(
     model: str,
     path: str,
@@ -97,8 +103,8 @@ def COMMAND(
     if not isfinite(moved):
         raise BadInput("--in-training", f"{moved} is no time", next_step="write --in-training 1.5")
     factors = (*map(_factor, faster), *((name, inf) for name in without))
-    from stepscope.predict.loader_model import Change
-    from stepscope.predict.loader_table import loader_table
+    from stepscope.models.loader_model import Change
+    from stepscope.models.loader_table import loader_table
 
     change = Change(faster=factors, prefetch=prefetch, persistent=persistent, batch_size=batch_size, moved=moved * _MS)
     run = _opened(path)
@@ -107,24 +113,31 @@ def COMMAND(
 
 
 def _opened(path: str) -> Run:
-    from stepscope.analyses.loader_transforms import loader_transforms
+    from stepscope.analyses.input_pipeline.loader_transforms import loader_transforms
 
-    return open_for(loader_transforms, [path], Opening(workers=None, dask=None, no_cache=False))
+    return open_for(loader_transforms, [path], Opening(jobs=None, dask=None, no_cache=False))
 
 
 def _trial(path: str, calibrate: bool) -> Run | None:
     """The trial of a run: the one that it holds, or a new one if that is asked for."""
-    from stepscope.cli._headroom import kept_trial, make_trial
-    from stepscope.cli._trials import leave_when_asked
-    from stepscope.store import open_run
+    from stepscope.cli._job_monitor import watch
+    from stepscope.experiments.calibration import kept_trial, make_trial
+    from stepscope.experiments.trials import leave_when_asked
+    from stepscope.storage import open_run
 
     folder = kept_trial(path)
     if folder is None and calibrate:
         leave_when_asked()
-        folder = make_trial(path)
+        folder = make_trial(path, partial(watch, show=sys.stderr.isatty()), lambda: _say_trial(path))
     elif calibrate:
         click.echo(f"stepscope: the trial in {folder} is used; remove it for a new one", err=True)
     return None if folder is None else open_run(folder)
+
+
+def _say_trial(path: str) -> None:
+    from stepscope.render.format import plain
+
+    click.echo(f"stepscope: runs the command of {plain(path)} again, for a trial", err=True)
 
 
 def _numbers(text: str) -> list[int]:
@@ -156,7 +169,7 @@ def _factor(text: str) -> tuple[str, float]:
 
 
 def _write(frame: pl.DataFrame, form: str, output: str | None) -> None:
-    from stepscope.predict.loader_table import COLUMNS
+    from stepscope.models.loader_table import COLUMNS
 
     if form == "json":
         from stepscope.render.json import dumps, frame_document

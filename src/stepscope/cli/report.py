@@ -1,4 +1,4 @@
-"""`stepscope report`: what limits a recorded run, what would mend it, and by how much."""
+"""`stepscope report`: what limits a recorded run, how to fix it, and what that saves."""
 
 import io
 import sys
@@ -18,39 +18,48 @@ _EXAMPLES = """\b
 Examples:
   stepscope report stepscope-runs/train-20260401-120000
   stepscope report trace.json.gz
+  stepscope report trace.json.gz --checks
   stepscope report folder-of-ranks/ --format html -o report.html
-  stepscope report "traces/*.json.gz" --workers 8
+  stepscope report "traces/*.json.gz" --jobs 8
   stepscope report /shared/traces --dask tcp://scheduler:8786
   stepscope report s3://bucket/run-7 -o s3://bucket/run-7/report.html
   stepscope report trace.json --format json | python -m json.tool
 """
 
 
-@click.command("report", epilog=_EXAMPLES, short_help="Say what limits a recorded run and what would mend it.")
+@click.command("report", epilog=_EXAMPLES, short_help="Say what limits a recorded run and how to fix it.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
-@click.option("--format", "form", type=click.Choice(_FORMATS), help="[default: text, or what FILE ends in]")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
-@click.option("--summary", is_flag=True, help="Only the first screen: verdict, step, top findings (text).")
+@click.option(
+    "--format", "form", type=click.Choice(_FORMATS), help="Output format [default: text, or by the suffix of FILE]"
+)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
+@click.option("--summary", is_flag=True, help="First screen only: verdict, step, top findings")
+@click.option("--checks", is_flag=True, help="Every rule: what it found, or which data it needs")
 @click.option("--standby", is_flag=True, hidden=True)
 @opening
 def COMMAND(
-    paths: tuple[str, ...], form: str | None, output: str | None, summary: bool, standby: bool, **words: Any
+    paths: tuple[str, ...],
+    form: str | None,
+    output: str | None,
+    summary: bool,
+    checks: bool,
+    standby: bool,
+    **words: Any,
 ) -> None:
     """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz), a folder of ranks, or a pattern in quotes.
 
     Several PATHs are the ranks of one job. PATH and FILE may be URLs: s3://, gs://, abfs://; PATH also https://.
     """
     form = format_for(form, output, _SUFFIXES, "text")
-    if summary and form != "text":
-        raise BadInput("--summary", f"is for text, not for {form}", next_step="leave out --summary")
+    _check_screen(form, summary=summary, checks=checks)
     check_output(output)
     if form == "html":
         check_page(output)
-    from stepscope.cli._assemble import assemble, first_screen
+    from stepscope.report.assemble import assemble, first_screen
 
     if standby:
         _stand_by()
-    build = first_screen if summary else assemble
+    build = first_screen if summary or checks else assemble
     run = open_for(build, paths, Opening(**words))
     report = build(run)
     failed = report.failed
@@ -72,19 +81,29 @@ def COMMAND(
             failed += ("timeline",) if isinstance(drawn, Failure) else ()
             write_text(report_html(report, {} if isinstance(drawn, Failure) else drawn), output)
         case _:
-            from stepscope.render.terminal import console_for, print_report, print_summary
+            from stepscope.render.terminal import console_for, print_checks, print_report, print_summary
 
             stream = sys.stdout if output in (None, "-") else io.StringIO()
-            (print_summary if summary else print_report)(console_for(stream), report)
+            printed = print_summary if summary else print_checks if checks else print_report
+            printed(console_for(stream), report)
             if isinstance(stream, io.StringIO):
                 write_text(stream.getvalue(), output)
     _end_with(failed)
 
 
+def _check_screen(form: str, *, summary: bool, checks: bool) -> None:
+    """Raise BadInput for a part of the text that another format, or another part, excludes."""
+    if summary and checks:
+        raise BadInput("--checks", "cannot be given together with --summary", next_step="leave out one of the two")
+    for name, asked in (("--summary", summary), ("--checks", checks)):
+        if asked and form != "text":
+            raise BadInput(name, f"is for text, not for {form}", next_step=f"leave out {name}")
+
+
 def _end_with(failed: tuple[str, ...]) -> None:
     """Say what failed on stderr, with an exit code of its own: everything else was written."""
     if failed:
-        from stepscope.cli._standby import PARTLY
+        from stepscope.cli._report_process import PARTLY
         from stepscope.cli.main import FAILED
 
         click.echo(f"stepscope: {PARTLY}{', '.join(failed)}", err=True)
@@ -93,10 +112,10 @@ def _end_with(failed: tuple[str, ...]) -> None:
 
 def _stand_by() -> None:
     """Import what the first screen of a run takes, then wait until the job is over."""
-    from stepscope.cli._standby import NOT_TOLD, told
-    from stepscope.diagnose import RULES
+    from stepscope.cli._report_process import NOT_TOLD, told
     from stepscope.importers import run_dir  # noqa: F401
     from stepscope.render import terminal  # noqa: F401
+    from stepscope.report.diagnose import RULES
 
     RULES.load()
     if not told():

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli._folder import run_folder
+from stepscope.cli._job_monitor import Watching
 from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
-from stepscope.cli._standby import PARTLY, Standby
-from stepscope.cli._watching import Watching
+from stepscope.cli._report_process import PARTLY, Standby
 from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Departure, Exit, launch, leave, resolve
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
 from stepscope.render.format import plain
+from stepscope.run_format.files import RUN
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -67,35 +68,30 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
     epilog=_EXAMPLES,
     short_help="Run a training command and say what limits it.",
 )
-@click.option("--out", metavar="DIR", type=click.Path(), help="Record here [default: ./stepscope-runs/NAME-TIME].")
-@click.option("--trace", metavar="auto|none|A:B", help="Steps to trace, A to B without B [default: three early steps].")
-@click.option("--schedule", metavar="NAME=N,…", help="wait, warmup, active, repeat, skip_first as in torch.profiler.")
-@click.option(
-    "--with", "extras", metavar="WHAT,…", help="What a trace holds besides: shapes,memory,stacks,flops,modules."
-)
-@click.option("--activities", metavar="WHAT,…", help="What a trace watches: cpu,cuda [default: all there is].")
-@click.option("--lines", metavar="HZ|none", help="Samples a second of the running line of code [default: 50].")
+@click.option("--out", metavar="DIR", type=click.Path(), help="Run directory [default: ./stepscope-runs/NAME-TIME]")
+@click.option("--trace", metavar="auto|none|A:B", help="Steps A to B−1 to trace [default: three early steps]")
+@click.option("--schedule", metavar="NAME=N,…", help="wait, warmup, active, repeat, skip_first, as in torch")
+@click.option("--with", "extras", metavar="WHAT,…", help="Extra trace contents: shapes,memory,stacks,flops,modules")
+@click.option("--activities", metavar="WHAT,…", help="Activities to trace: cpu,cuda [default: all available]")
+@click.option("--lines", metavar="HZ|none", help="Line samples per second [default: 50]")
 @click.option(
     "--loader", type=click.Choice(["off", "on", "all"]), default=DEFAULT_LOADER,
-    help="Spans of the input pipeline, in the workers too; all: of every batch, at any cost "
-    f"[default: {DEFAULT_LOADER}].",
+    help=f"Time data loading; all: every batch [default: {DEFAULT_LOADER}]",
 )  # fmt: skip
 @click.option(
     "--loader-lines", metavar="HZ|none",
-    help="Most samples a second of the running line in each worker "
-    f"[default: {DEFAULT_LOADER_LINES_HZ}].",
+    help=f"Line samples per second and worker [default: {DEFAULT_LOADER_LINES_HZ}]",
 )  # fmt: skip
 @click.option(
     "--set", "settings", metavar="NAME=VALUE,…",
-    help="Try settings of the DataLoaders that train, without an edit: num_workers, prefetch_factor, "
-    "persistent_workers, pin_memory, multiprocessing_context, worker_threads.",
+    help="DataLoader settings to try, such as num_workers=4",
 )  # fmt: skip
 @click.option(
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
-    help="Lines about the pace on stderr [default: auto, on a terminal only].",
+    help="Progress on stderr: auto, lines, none [default: auto]",
 )  # fmt: skip
-@click.option("--no-report", is_flag=True, help="Record only; do not analyse at the end.")
-@click.option("--quiet", is_flag=True, help="Print nothing but what went wrong.")
+@click.option("--no-report", is_flag=True, help="Record only, without the report")
+@click.option("--quiet", is_flag=True, help="Print errors only")
 @click.argument(
     "command",
     metavar="[--] COMMAND [ARGS]...",
@@ -107,7 +103,8 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: bool, quiet: bool, **words: Any) -> None:
     """Run COMMAND as it is, with the step clock in it, and say what limits it.
 
-    The job's output, exit code and signals are its own; stepscope writes to stderr only.
+    The job's output, exit code and signals are its own; stepscope writes to stderr only. --set takes num_workers,
+    prefetch_factor, persistent_workers, pin_memory, multiprocessing_context and worker_threads.
     """
     if not command:
         raise BadInput("run", "no command to run", next_step="stepscope run -- python train.py")
@@ -149,7 +146,7 @@ def _refuse(program: str) -> int:
         click.echo("  stepscope run -- python TRAIN.py, or any command that this shell finds", err=True)
         return NOT_FOUND
     _say(f"{program}: is a folder, not a command")
-    if os.path.exists(os.path.join(program, "run.json")):
+    if os.path.exists(os.path.join(program, RUN)):
         click.echo(f"  stepscope report {_quoted(program)}", err=True)
     else:
         script = os.path.join(os.path.normpath(program), "TRAIN.py")
@@ -177,7 +174,7 @@ def _close(end: Exit, folder: str, standby: Standby | None, *, quiet: bool) -> N
             click.echo("  chmod +x it, or name the program that runs it: stepscope run -- bash FILE", err=True)
         return
     if end.recorded and standby is not None:
-        _analyse(standby)
+        _analyze(standby)
     for note in end.not_recorded[:_NOTES_SHOWN]:
         _say(f"not recorded: {note['what']}: {note['why']}")
     if len(end.not_recorded) > _NOTES_SHOWN:
@@ -188,19 +185,19 @@ def _close(end: Exit, folder: str, standby: Standby | None, *, quiet: bool) -> N
         click.echo(f"  stepscope report {_quoted(folder)} --format html -o report.html", err=True)
 
 
-def _analyse(standby: Standby) -> None:
+def _analyze(standby: Standby) -> None:
     """Print the first screen of the report to stderr, from a process of its own."""
     click.echo("", err=True)
     try:
         code, said = standby.verdict()
     except (OSError, KeyboardInterrupt) as failure:
-        _say(f"the recording was not analysed: {str(failure) or 'interrupted'}")
+        _say(f"the recording was not analyzed: {str(failure) or 'interrupted'}")
         return
     if code:
         lines = said.splitlines()
         why = lines[0] if code == 2 and lines else lines[-1] if lines else f"ended with {code}"
         why = why.removeprefix("stepscope: ")
-        _say(why if why.startswith(PARTLY) else f"the recording could not be analysed: {why}")
+        _say(why if why.startswith(PARTLY) else f"the recording could not be analyzed: {why}")
     click.echo("", err=True)
 
 

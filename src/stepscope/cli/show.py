@@ -47,7 +47,7 @@ Examples:
   stepscope show memory_operators trace.json.gz --between 1.2s 1.5s
   stepscope show operators trace.json.gz -o operators.parquet
   stepscope show steps gs://bucket/traces/rank_0.json.gz
-  stepscope show steps "traces/*.json.gz" --workers 8 -o steps.parquet
+  stepscope show steps "traces/*.json.gz" --jobs 8 -o steps.parquet
 """
 
 
@@ -61,26 +61,26 @@ def _analyses() -> Group[Analysis]:
 @click.command("show", epilog=_EXAMPLES, short_help="Print the table of one analysis.")
 @click.argument("analysis", required=False, shell_complete=completion_of(_analyses, dashes=False))
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
-@click.option("--list", "listing", is_flag=True, help="List the analyses.")
-@click.option("--format", "form", type=click.Choice(_FORMATS), help="[default: table, or what FILE ends in]")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
+@click.option("--list", "listing", is_flag=True, help="List the analyses")
 @click.option(
-    "--rows", metavar="N", type=click.IntRange(min=0), help="Print at most this many rows; 0: all [default: 200]."
+    "--format", "form", type=click.Choice(_FORMATS), help="Output format [default: table, or by the suffix of FILE]"
 )
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
+@click.option("--rows", metavar="N", type=click.IntRange(min=0), help="Maximum rows; 0: all [default: 200]")
 @click.option(
     "--where",
     metavar="CONDITION",
     multiple=True,
-    help="Only rows with COLUMN=PATTERN (* stands for anything), or a number: 'device_self>1ms'; may be repeated.",
+    help="Filter rows: 'name=aten::*', 'device_self>1ms'; repeatable",
 )
-@click.option("--sort", metavar="COLUMN", help="Sort: numbers largest first, names from A; or COLUMN:asc, COLUMN:desc.")
-@click.option("--columns", "shown", metavar="NAMES", help="These columns, separated by commas, or all; names in full.")
+@click.option("--sort", metavar="COLUMN", help="Sort by COLUMN, COLUMN:asc or COLUMN:desc")
+@click.option("--columns", "shown", metavar="NAMES", help="Columns to print, with commas between, or all")
 @click.option(
     "--between",
     "span",
     metavar="FROM TO",
     nargs=2,
-    help="Only what overlaps a range of time, such as 350ms 1.2s after the first event.",
+    help="Time range since the first event, such as 350ms 1.2s",
 )
 @opening
 def COMMAND(
@@ -154,7 +154,7 @@ def _start(run: Run, columns: tuple[Column, ...], form: str) -> int | None:
     """When the run began, where the table is for reading and holds moments: times of all events are read for it."""
     if form not in _READ:
         return None
-    from stepscope.core.part import began
+    from stepscope.core.time_slice import began
     from stepscope.render.frames import moments
 
     return began(run) if moments(columns) else None
@@ -165,12 +165,12 @@ def _say_what_is_lost(run: Run, paths: tuple[str, ...]) -> None:
     if skipped.is_empty():
         return
     from stepscope.render.format import counted
-    from stepscope.sections.summary import NO_TRACE
+    from stepscope.report.sections.summary import NO_TRACE
 
     lost = int(skipped.filter(~skipped["reason"].str.contains(NO_TRACE))["count"].sum())
     if lost:
         command = f"stepscope show skipped {shlex.join(paths)}"
-        click.echo(f"left out of the input or mended: {counted(lost, 'case')}, see `{command}`", err=True)
+        click.echo(f"left out of the input or repaired: {counted(lost, 'case')}, see `{command}`", err=True)
 
 
 def _import_console() -> None:

@@ -19,10 +19,10 @@ from stepscope.observe.cores import effective_cores
 from stepscope.render.format import counted, plain, quantity
 
 if TYPE_CHECKING:
-    from stepscope.tune.change import Change
-    from stepscope.tune.loader import Result
-    from stepscope.tune.race import Board
-    from stepscope.tune.visit import Setting, Visit
+    from stepscope.experiments.change import Change
+    from stepscope.experiments.loader import Result
+    from stepscope.experiments.successive_halving import Board
+    from stepscope.experiments.trial_result import Setting, Visit
 
 __all__ = ["COMMAND"]
 
@@ -50,17 +50,20 @@ def COMMAND() -> None:
     epilog=_EXAMPLES,
     short_help="Workers, prefetching, pinned memory of the DataLoader that trains.",
 )
-@click.option("--budget", metavar="TIME", default="5m", help="Time for all trials: 90s, 5m, 1h [default: 5m].")
+@click.option("--budget", metavar="TIME", default="5m", help="Time for all trials: 90s, 5m, 1h [default: 5m]")
 @click.option(
     "--steps", metavar="N", type=click.IntRange(10), default=60,
-    help="Steps of a trial after its warm-up (20 steps, or twice the batches that workers keep ready) [default: 60].",
+    help="Steps per trial after warm-up [default: 60]",
 )  # fmt: skip
-@click.option("--workers", metavar="N,…", help="Numbers of workers to try [default: what the cores make likely].")
-@click.option("--out", metavar="DIR", type=click.Path(), help="Record the trials here [default: ./stepscope-runs/…].")
+@click.option("--workers", metavar="N,…", help="Worker counts to try [default: chosen by core count]")
+@click.option("--out", metavar="DIR", type=click.Path(), help="Folder for the trials [default: ./stepscope-runs/…]")
 @click.option(
-    "--format", "form", type=click.Choice(("text", "json", "markdown")), help="[default: text, or what FILE ends in]"
+    "--format",
+    "form",
+    type=click.Choice(("text", "json", "markdown")),
+    help="Output format [default: text, or by the suffix of FILE]",
 )
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Write here instead of standard output.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
 @click.argument("command", metavar="[--] COMMAND [ARGS]...", nargs=-1, type=click.UNPROCESSED)
 def _loader(
     command: tuple[str, ...], budget: str, steps: int, workers: str | None, out: str | None, form: str | None,
@@ -73,7 +76,7 @@ def _loader(
     place for them where that matters. Its output goes to a file in the folder of the trial.
 
     Loaders whose iteration begins with gradients on get the settings; loaders for evaluation keep theirs. Trials take
-    turns, to and fro, and end once a difference is clear or the budget is spent. That nothing wins is an answer.
+    turns, to and fro, and end once a difference is clear or the budget is spent. It may end without a winner.
     """
     if not command:
         raise BadInput("tune loader", "no command to run", next_step="stepscope tune loader -- python train.py")
@@ -83,7 +86,7 @@ def _loader(
     words = resolve(command)
     if shutil.which(words[0], os.F_OK) is None:
         raise BadInput(words[0], "command not found", next_step="stepscope tune loader -- python TRAIN.py")
-    from stepscope.cli._trials import leave_when_asked
+    from stepscope.experiments.trials import leave_when_asked
 
     leave_when_asked()
     folder = run_folder(out, words, "tune-")
@@ -107,10 +110,11 @@ class _Asked:
 
 def _tuned(asked: _Asked, form: str) -> str:
     """Run the trials, remember what won, and give the text of the answer."""
-    from stepscope.cli._trials import Trials
-    from stepscope.tune.change import change_for
-    from stepscope.tune.kept import recall, remember
-    from stepscope.tune.loader import tune_loader
+    from stepscope.cli._job_monitor import watch
+    from stepscope.experiments.change import change_for
+    from stepscope.experiments.kept import recall, remember
+    from stepscope.experiments.loader import tune_loader
+    from stepscope.experiments.trials import Trials
 
     cores = effective_cores().effective
     before = recall(asked.command, Path.cwd(), cores)
@@ -120,7 +124,7 @@ def _tuned(asked: _Asked, form: str) -> str:
         )
         _say(f"{said}× as fast; it is tried first")
     result = tune_loader(
-        Trials(asked.command, asked.folder, asked.steps),
+        Trials(asked.command, asked.folder, asked.steps, watch),
         cores=cores,
         seconds=asked.seconds,
         clock=time.monotonic,
@@ -135,11 +139,11 @@ def _tuned(asked: _Asked, form: str) -> str:
 
 def _text(result: "Result", change: "Change | None", asked: _Asked, form: str) -> str:
     if form == "json":
+        from stepscope.experiments.document import document_of
         from stepscope.render.json import dumps
-        from stepscope.tune.document import document_of
 
         return dumps(document_of(result, change, asked.command, asked.folder))
-    from stepscope.tune.page import page_of
+    from stepscope.experiments.page import page_of
 
     page = page_of(result, change, asked.command, asked.folder)
     if form == "markdown":
@@ -155,7 +159,7 @@ def _text(result: "Result", change: "Change | None", asked: _Asked, form: str) -
 
 def _tell(setting: "Setting", visit: "Visit", board: "Board") -> None:
     """One line for each trial."""
-    from stepscope.tune.visit import AS_IT_IS
+    from stepscope.experiments.trial_result import AS_IT_IS
 
     why = visit.refused or visit.failed
     if visit.failed and len(board.visits) == 1:

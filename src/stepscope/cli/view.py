@@ -12,6 +12,7 @@ import click
 
 from stepscope.cli._opening import Opening, open_for, opening
 from stepscope.core.errors import BadInput, SameRank
+from stepscope.run_format.files import RUN
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
@@ -23,7 +24,7 @@ _EXAMPLES = """\b
 Examples:
   stepscope view stepscope-runs/train-20260401-120000
   stepscope view trace.json.gz --no-browser --port 8000
-  stepscope view "traces/*.json.gz" --workers 8
+  stepscope view "traces/*.json.gz" --jobs 8
   stepscope view --compare stepscope-runs/before stepscope-runs/after
   ssh -L 8000:localhost:8000 machine stepscope view RUN --no-browser --port 8000
 """
@@ -31,10 +32,10 @@ Examples:
 
 @click.command("view", epilog=_EXAMPLES, short_help="Open a recorded run as a page in the browser.")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
-@click.option("--compare", is_flag=True, help="Two PATHs are two runs, A and B: serve both and their comparison.")
-@click.option("--no-browser", is_flag=True, help="Print the address only.")
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port [default: a free one].")
+@click.option("--compare", is_flag=True, help="Serve two runs, A and B, and their comparison")
+@click.option("--no-browser", is_flag=True, help="Print the address only")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port [default: a free one]")
 @opening
 def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, port: int, **words: Any) -> None:
     """Serve PATH as a page: a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
@@ -60,7 +61,7 @@ def _both(paths: tuple[str, ...], options: Opening) -> Opened:
     """The comparison of two runs, with both of them beside it; it is of the runs as they are now."""
     from stepscope.compare.comparison import compare
     from stepscope.compare.page import page_of
-    from stepscope.compare.side import measure
+    from stepscope.compare.run_summary import measure
     from stepscope.render.json import page_document
     from stepscope.web import Opened
 
@@ -71,9 +72,9 @@ def _both(paths: tuple[str, ...], options: Opening) -> Opened:
 
 def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
     """What the paths name; a run directory whose job has not ended is opened again while it grows."""
-    from stepscope.cli._assemble import assemble
-    from stepscope.cli._remembered import Later, keep_report, kept_report, place_of
+    from stepscope.cli._report_cache import Later, keep_report, kept_report, place_of
     from stepscope.render.json import dumps, report_document
+    from stepscope.report.assemble import assemble
     from stepscope.web import Opened
     from stepscope.web.following import Following, state_of
 
@@ -89,7 +90,7 @@ def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
     run, document = read()
     keep_report(place, dumps(document))
     folder = Path(paths[0])
-    if len(paths) > 1 or not (folder / "run.json").is_file() or state_of(folder) != "running":
+    if len(paths) > 1 or not (folder / RUN).is_file() or state_of(folder) != "running":
         return Opened(run=lambda: run, document=lambda: document, path=run.path)
     following = Following(folder, read, (run, document))
     following.start()

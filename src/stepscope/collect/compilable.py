@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .unseen import followed
+from .warning_frames import followed
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def keep_compiler_out(trace_rules: ModuleType) -> None:
     folder = os.path.dirname(os.path.abspath(__file__))
     for name in sorted(os.listdir(folder)):
         module, ending = os.path.splitext(name)
-        if name != os.path.basename(__file__) and (ending == ".py" or name == "loading") and module != "__init__":
+        is_package = os.path.exists(os.path.join(folder, name, "__init__.py"))
+        if name != os.path.basename(__file__) and (ending == ".py" or is_package) and module != "__init__":
             trace_rules.add(f"stepscope.collect.{module}")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import struct
+from ..run_format.files import DEVICE_STEPS
+from ..run_format.records import DEVICE_STEP
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -10,22 +11,18 @@ if TYPE_CHECKING:
 
     from .recorder import Recorder
 
-__all__ = ["DEVICE_MAGIC", "DEVICE_RECORD", "DeviceClock"]
-
-DEVICE_MAGIC = b"STEPSCOPE-DEVIC1"
-DEVICE_RECORD = struct.Struct("<qq")
-"""step, device_ns: from the event at the end of step n-1 to the one at the end of step n."""
+__all__ = ["DeviceClock"]
 
 _IN_FLIGHT = 1024  # events not yet reached by the device; a job that runs further ahead loses device times, not memory
 _NS_PER_MS = 1_000_000
 
 
 class DeviceClock:
-    """Events on the current stream. `cuda` is torch.cuda, which the job has initialised. Raises what CUDA raises."""
+    """Events on the current stream. `cuda` is torch.cuda, which the job has initialized. Raises what CUDA raises."""
 
     def __init__(self, cuda: Any, recorder: Recorder) -> None:
         self._cuda = cuda
-        self._file = recorder.open_mapped("device_steps.bin", DEVICE_MAGIC, DEVICE_RECORD.size)
+        self._file = recorder.open_mapped(DEVICE_STEPS, DEVICE_STEP.magic, DEVICE_STEP.struct.size)
         self._waiting: list[tuple[int, Any]] = []
         self._spare: list[Any] = []
         self._last: tuple[int, Any] | None = None
@@ -54,7 +51,7 @@ class DeviceClock:
             if self._last is not None:
                 last_step, last_event = self._last
                 if last_step == step - 1:
-                    self._file.write(DEVICE_RECORD.pack(step, round(last_event.elapsed_time(event) * _NS_PER_MS)))
+                    self._file.write(DEVICE_STEP.struct.pack(step, round(last_event.elapsed_time(event) * _NS_PER_MS)))
                 self._spare.append(last_event)
             self._last = (step, event)
         del waiting[:done]

@@ -88,7 +88,7 @@ def optimizer(source: Any) -> dict[str, Any]:
 
 
 def torch_settings(torch: Any) -> dict[str, Any]:
-    """The settings of torch that decide about speed; devices only where the job itself has initialised CUDA."""
+    """The settings of torch that decide about speed; devices only where the job itself has initialized CUDA."""
     return {
         "kind": "torch",
         "threads": torch.get_num_threads(),
@@ -101,7 +101,7 @@ def torch_settings(torch: Any) -> dict[str, Any]:
 
 
 def distributed(torch: Any) -> dict[str, Any] | None:
-    """torch.distributed, None where the job has not initialised it."""
+    """torch.distributed, None where the job has not initialized it."""
     module = getattr(torch, "distributed", None)
     if module is None or not module.is_available() or not module.is_initialized():
         return None

@@ -10,7 +10,7 @@ import os
 import sys
 import sysconfig
 
-from .unseen import PREFIXES as OWN_PREFIXES
+from .warning_frames import PREFIXES as OWN_PREFIXES
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ DEEPEST = 32
 
 _BETWEEN = 24  # library frames kept, the innermost ones: a framework calls its callbacks some twenty frames deep
 _COMPUTES = ("torch", "functorch", "numpy")  # packages whose inner frames say nothing that `call` and `leaf` do not
-_LONGEST = 200  # characters of a source line or expression: enough to recognise it
+_LONGEST = 200  # characters of a source line or expression: enough to recognize it
 
 OTHER_STACKS: dict[str, Any] = {
     "frames": [], "texts": [], "call": None, "leaf": ["<other stacks>", 0, "<other stacks>"], "text": "",

@@ -7,12 +7,14 @@ import sys
 import time
 from _thread import get_ident
 
+from .guards import own_errors
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-    from .clock import State
-    from .lines import Sampler
+    from .line_sampler.lines import Sampler
+    from .step_clock.clock import State
 
 __all__ = ["LONG_NS", "Collector"]
 
@@ -54,7 +56,7 @@ class Collector:
             if duration >= LONG_NS and self._sampler is not None:
                 try:
                     self._sampler.collected(duration, sys._getframe(1))
-                except Exception:
+                except own_errors():
                     self._sampler = None
             self._tell(False)
 

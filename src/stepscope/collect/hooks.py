@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from .compilable import compilable
 from .fields import compiled
-from .unseen import unseen
+from .warning_frames import unseen
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .clock import LoaderUse, StepClock
+    from .step_clock.clock import LoaderUse, StepClock
 
 __all__ = ["backward_hook", "dressed", "iter_hook", "next_hook", "optimizer_hook"]
 

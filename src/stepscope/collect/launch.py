@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -10,8 +9,10 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
+from ..run_format.files import END, RUN, RUN_DIR
+from ..run_format.options import VARIABLE, RecordingOptions
 from .notes import collected_notes
 from .run_folder import make_folder, write_json
 from .secrets import redacted
@@ -76,14 +77,14 @@ def _interpreter(script: str) -> list[str]:
 def launch(
     command: Sequence[str],
     run_dir: str,
-    options: Mapping[str, Any],
+    options: RecordingOptions,
     on_tick: Callable[[int], None] | None = None,
     cores: Mapping[str, Any] | None = None,
     departure: Departure | None = None,
 ) -> Exit:
     """Run `command` and record it in `run_dir`, which is made here; the command runs even if it cannot be.
 
-    `options` go to the probe (STEPSCOPE_OPTIONS). `on_tick(pid)` is called at once and then ten times a second in
+    `options` go to the probe. `on_tick(pid)` is called at once and then ten times a second in
     this thread. `cores` is written into run.json. `departure` is told when the command has ended. Call it from the main
     thread.
     """
@@ -168,7 +169,7 @@ class Departure:
 def begin_run(
     command: Sequence[str],
     run_dir: str,
-    options: Mapping[str, Any],
+    options: RecordingOptions,
     cores: Mapping[str, Any] | None,
     missing: list[dict[str, str]],
     cwd: str | None = None,
@@ -189,11 +190,11 @@ def begin_run(
         "python": "{}.{}.{}".format(*sys.version_info[:3]),
         "cores": cores,
         "shared_memory": _shared_memory(),
-        "options": dict(options),
+        "options": asdict(options),
     }
     try:
         make_folder(run_dir)
-        write_json(os.path.join(run_dir, "run.json"), row)
+        write_json(os.path.join(run_dir, RUN), row)
     except OSError as error:
         missing.append({"what": "everything", "why": f"cannot write to {run_dir}: {error.strerror or error}"})
         return False
@@ -217,9 +218,9 @@ def finish_run(run_dir: str, code: int | None, number: int | None, wall_ns: int,
         "not_recorded": missing,
     }
     try:
-        write_json(os.path.join(run_dir, "end.json"), row)
+        write_json(os.path.join(run_dir, END), row)
     except OSError as error:
-        missing.append({"what": "end.json", "why": error.strerror or str(error)})
+        missing.append({"what": END, "why": error.strerror or str(error)})
 
 
 def _start_ticks() -> int | None:
@@ -249,7 +250,7 @@ def _version() -> str:
 # -- the child -----------------------------------------------------------------------------------------------------
 
 
-def job_environment(run_dir: str, options: Mapping[str, Any], missing: list[dict[str, str]]) -> dict[str, str]:
+def job_environment(run_dir: str, options: RecordingOptions, missing: list[dict[str, str]]) -> dict[str, str]:
     """The environment in which the Pythons of a job record themselves."""
     environment = dict(os.environ)
     if os.pathsep in INJECT:
@@ -258,8 +259,8 @@ def job_environment(run_dir: str, options: Mapping[str, Any], missing: list[dict
         return environment
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = INJECT + (os.pathsep + before if before else "")
-    environment["STEPSCOPE_RUN_DIR"] = run_dir
-    environment["STEPSCOPE_OPTIONS"] = json.dumps(dict(options))
+    environment[RUN_DIR] = run_dir
+    environment[VARIABLE] = options.to_json()
     return environment
 
 

@@ -6,16 +6,14 @@ import os
 import re
 import time
 
+from ..run_format.files import NOTES
 from .append import append_bytes, overwrite, write_new
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["NOTES", "NOTES_SIZE", "Notes", "collected_notes", "leave_note", "line"]
-
-NOTES = "notes.jsonl"
-"""File of a run directory, and of the folder of each process in it."""
+__all__ = ["NOTES_SIZE", "Notes", "collected_notes", "leave_note", "line"]
 
 NOTES_SIZE = 4096
 """Bytes of blanks that the file of a process is created with: writing over them needs no free block of a full disk."""

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import sys
 
+from .guards import own_errors
 from .hooks import dressed
-from .made import MADE
+from .loader_call_site import MADE
 from .sharding import is_iterated, shards_by_worker
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -59,7 +60,7 @@ class Overrides:
                 return None
             vars(loader)[_DONE] = True
             change.make(_planned(loader, self._wanted))
-        except Exception as error:
+        except own_errors() as error:
             change.undo()
             change.refused = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
         return change
@@ -132,7 +133,7 @@ def iter_hook(
             return original(self)
         try:
             iterator = original(self)
-        except Exception as error:
+        except own_errors() as error:
             if not change.after:
                 raise
             change.undo()

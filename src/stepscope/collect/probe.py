@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import sys
 
+from ..run_format.files import PROCESSES, RUN_DIR
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["RUN_DIR", "arm"]
+    from ..run_format.options import RecordingOptions
 
-RUN_DIR = "STEPSCOPE_RUN_DIR"
-"""Variable of the environment with the folder of the run."""
+__all__ = ["arm"]
 
 
 def arm() -> bool:
@@ -94,26 +95,18 @@ class _Probe:
     """The clock of this process and the hooks that feed it."""
 
     def __init__(self, run_dir: str) -> None:
-        import _thread
-        import time
-
         import stepscope
 
         from . import hooks
-        from .clock import State, StepClock
-        from .marks import mark_step
-        from .registry import Registry
         from .session import Session
+        from .step_clock.marks import mark_step
 
         self._hooks, self._run_dir = hooks, run_dir
-        self._clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _grad_enabled(), _nowhere)
+        session = Session(run_dir, _grad_enabled())
+        self._clock, self._registry, self._learn = session.clock, session.registry, session.learn
         stepscope._mark = lambda: mark_step(self._clock)
-        session = Session(self._clock, run_dir)
-        self._learn = session.learn
-        self._registry = Registry(self._learn)
         self._overrides: Any = None
         self._loading: Any = None
-        self._clock.identify = self._registry.identify
         os.register_at_fork(after_in_child=session.forked)
         _announce(run_dir)
 
@@ -123,24 +116,24 @@ class _Probe:
     def loader(self, module: Any) -> None:
         iterator, loader = module._BaseDataLoaderIter, module.DataLoader
         options = _options()
-        if options.get("headroom"):
-            from . import headroom
+        if options.calibration:
+            from . import calibration
 
-            iterator.__next__ = headroom.next_hook(headroom.Headroom(self._learn), iterator.__next__)
+            iterator.__next__ = calibration.next_hook(calibration.Calibration(self._learn), iterator.__next__)
         iterator.__next__ = self._hooks.next_hook(self._clock, iterator.__next__)
         self._hook_loader(loader)
-        asked = options.get("loader", "off")
+        asked = options.loader
         if asked == "off":
             return
-        from .loading.hooks import install
+        from .dataloader.hooks import install
 
-        lines_hz = options.get("loader_lines_hz", 0)
+        lines_hz = options.loader_lines_hz
         self._loading = install(module, self._run_dir, self._registry.known, asked == "all", lines_hz)
 
     def stateful_loader(self, module: Any) -> None:
         self._hook_loader(module.StatefulDataLoader)
         if self._loading is not None:
-            from .loading.hooks import install_stateful
+            from .dataloader.hooks import install_stateful
 
             install_stateful(module, self._loading)
 
@@ -148,15 +141,15 @@ class _Probe:
         loader.__iter__ = self._hooks.iter_hook(
             self._clock, loader.__iter__, self._registry.use_of, self._registry.unmarked
         )
-        wanted = _options().get("overrides")
+        wanted = _options().overrides
         if wanted is None:
             return
-        from . import made, overrides
+        from . import loader_call_site, overrides
 
         if self._overrides is None:
-            self._makers = made.Makers()
+            self._makers = loader_call_site.Makers()
             self._overrides = overrides.Overrides(wanted, self._learn, self._registry.known)
-        loader.__init__ = made.init_hook(loader.__init__, self._makers)
+        loader.__init__ = loader_call_site.init_hook(loader.__init__, self._makers)
         loader.__iter__ = overrides.iter_hook(self._overrides, loader.__iter__, self._registry.forget)
 
     def optimizer(self, module: Any) -> None:
@@ -188,16 +181,11 @@ def _grad_enabled() -> Callable[[], bool]:
     return getattr(core, "is_grad_enabled", None) or (lambda: True)
 
 
-def _options() -> dict[str, Any]:
+def _options() -> RecordingOptions:
     """What the launcher was asked to record."""
-    import json
+    from ..run_format.options import RecordingOptions  # not at the top: only a process with torch reads it
 
-    options: dict[str, Any] = json.loads(os.environ.get("STEPSCOPE_OPTIONS") or "{}")
-    return options
-
-
-def _nowhere(record: bytes) -> None:
-    return None
+    return RecordingOptions.from_environment()
 
 
 def _announce(run_dir: str) -> None:
@@ -218,6 +206,6 @@ def _announce(run_dir: str) -> None:
         "epoch_ns": time.time_ns(),
     }
     try:
-        append_line(os.path.join(run_dir, "processes.jsonl"), row)
+        append_line(os.path.join(run_dir, PROCESSES), row)
     except OSError:
         return

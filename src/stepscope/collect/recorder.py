@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import struct
 import time
 
+from ..run_format.files import ENDINGS
+from ..run_format.records import header
 from .append import append_bytes, write_new
 from .notes import Notes, leave_note, line
 
@@ -14,12 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .mapped import MappedFile
+    from .mmap_file import MappedFile
     from .outbox import Outbox
 
 __all__ = [
-    "ENDINGS",
-    "HEADER_SIZE",
     "BinaryFile",
     "Recorder",
     "append_line",
@@ -28,14 +27,6 @@ __all__ = [
     "leave_ending",
     "leave_note",
 ]
-
-ENDINGS = "endings.jsonl"
-"""File of the run directory with the processes that have begun to end."""
-
-HEADER_SIZE = 64
-"""Bytes before the first record of a binary file."""
-
-_HEADER = struct.Struct("<16sIIqq24x")
 
 
 def append_line(path: str, row: dict[str, Any]) -> None:
@@ -66,7 +57,7 @@ class BinaryFile:
         monotonic_ns: int,
         append: Callable[[str, bytes], None] = append_bytes,
     ) -> None:
-        write_new(path, _HEADER.pack(magic, HEADER_SIZE, record_size, epoch_ns, monotonic_ns))
+        write_new(path, header(magic, record_size, epoch_ns, monotonic_ns))
         self._path, self._append = path, append
 
     def write(self, records: bytes) -> None:
@@ -92,7 +83,7 @@ class Recorder:
     """
 
     def __init__(self, directory: str) -> None:
-        from .mapped import is_far  # not at the top: most processes of a job never make a step
+        from .mmap_file import is_far  # not at the top: most processes of a job never make a step
 
         os.makedirs(directory, 0o700, exist_ok=True)
         self.directory = directory
@@ -130,13 +121,13 @@ class Recorder:
 
     def open_mapped(self, name: str, magic: bytes, record_size: int) -> BinaryFile | MappedFile:
         """`open_binary`, written through shared memory where the disk can promise room for it. Raises OSError."""
-        from .mapped import MappedFile, reserves
+        from .mmap_file import MappedFile, reserves
 
         if not reserves(self.directory):
             return self.open_binary(name, magic, record_size)
-        header = _HEADER.pack(magic, HEADER_SIZE, record_size, self.epoch_ns, self.monotonic_ns)
+        head = header(magic, record_size, self.epoch_ns, self.monotonic_ns)
         try:
-            mapped = MappedFile(os.path.join(self.directory, name), header, record_size)
+            mapped = MappedFile(os.path.join(self.directory, name), head, record_size)
         except (OSError, ValueError):
             return self.open_binary(name, magic, record_size)
         self._binaries.append(mapped)

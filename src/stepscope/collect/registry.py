@@ -5,9 +5,10 @@ from __future__ import annotations
 import weakref
 
 from . import facts
-from .clock import LoaderUse
+from .guards import own_errors
 from .samples import counter
 from .sharding import is_iterated, shards_by_worker
+from .step_clock.clock import LoaderUse
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _described(identifier: int, source: Any) -> dict[str, Any]:
     """A loader whose attributes raise is still a loader."""
     try:
         return facts.loader(identifier, source)
-    except Exception as error:
+    except own_errors() as error:
         return {"kind": "loader", "id": identifier, "batch_size": None, "unknown": repr(error)[:200]}
 
 
@@ -102,7 +103,7 @@ def _shards(source: Any) -> bool | None:
         if not getattr(source, "num_workers", 0) or not is_iterated(dataset):
             return None
         return shards_by_worker(dataset, getattr(source, "worker_init_fn", None))
-    except Exception:
+    except own_errors():
         return None  # code that cannot be read
 
 

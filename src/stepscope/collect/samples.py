@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from .fields import compiled
+from .guards import own_errors
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def counter(use: Any, batch_size: int | None) -> Callable[[Any], int]:
             if found is not None:
                 use.count = found
                 return found(batch)
-        except Exception:
+        except own_errors():
             pass
         if tries >= _TRIES:
             use.count = _unknown
@@ -100,19 +101,19 @@ def _first_axis(path: tuple[tuple[int, Any], ...]) -> Callable[[Any], int]:
     def whole(batch: Any) -> int:
         try:
             return batch.shape[0]  # type: ignore[no-any-return]
-        except Exception:
+        except own_errors():
             return UNKNOWN
 
     def item(batch: Any) -> int:
         try:
             return batch[key].shape[0]  # type: ignore[no-any-return]
-        except Exception:
+        except own_errors():
             return UNKNOWN
 
     def deep(batch: Any) -> int:
         try:
             return int(_walk(batch, path).shape[0])
-        except Exception:
+        except own_errors():
             return UNKNOWN
 
     if len(path) > 1 or (path and path[0][0] == _ATTRIBUTE):
@@ -127,7 +128,7 @@ def _length_at(path: tuple[tuple[int, Any], ...]) -> Callable[[Any], int]:
     def count(batch: Any) -> int:
         try:
             return len(_walk(batch, path))
-        except Exception:
+        except own_errors():
             return UNKNOWN
 
     return count

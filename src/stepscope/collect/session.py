@@ -2,52 +2,61 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import sys
+import time
 
+from ..run_format import files
+from ..run_format.options import RecordingOptions
+from ..run_format.records import FLAG_TRACING, STEP
 from . import facts, fields
-from .clock import LoaderUse, StepClock
 from .compilable import uncompiled
+from .guards import own_errors
 from .recorder import Recorder, leave_ending, leave_note
-from .state import FLAG_TRACING, RECORD
-from .training_thread import OFF
-from .uncounted import inner_loop, leave_stepless, left_out
+from .registry import Registry
+from .step_clock.clock import State, StepClock
+from .step_clock.observer import Observer
+from .step_clock.training_thread import OFF
+from .step_clock.uncounted import inner_loop, leave_stepless, left_out
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["STEPS_MAGIC", "Session"]
+    from .step_clock.training_loader import LoaderUse
 
-STEPS_MAGIC = b"STEPSCOPE-STEPS1"
+__all__ = ["Session"]
+
 
 _OPTIMIZERS_DESCRIBED = 256  # a job that makes one for each sample would fill the disk with descriptions
 
 
-class Session:
-    """Owns the files and the helpers of this process. Nothing is written before the first step has ended."""
+class Session(Observer):
+    """Owns the clock, the files and the helpers of this process. Nothing is written before the first step has ended."""
 
-    def __init__(self, clock: StepClock, run_dir: str) -> None:
-        self._clock, self._run_dir = clock, run_dir
-        clock.met_optimizer, clock.found_training, clock.note = self._met, self._found, self._failed
-        clock.unlike = lambda step: self.note(*inner_loop(step))
+    def __init__(self, run_dir: str, grad_enabled: Callable[[], bool]) -> None:
+        self._run_dir = run_dir
+        self._records: list[bytes] = []
+        self.clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, grad_enabled, self._keep, self)
+        self.registry = Registry(self.learn)
         atexit.register(self.close)
         self._begin()
 
     def _begin(self) -> None:
-        self._clock.emit, self._clock.boundary = self._keep, uncompiled(self._open)
+        self.clock.emit, self.clock.boundary = self._keep, uncompiled(self._open)
         self._pid = os.getpid()
         self._recorder: Recorder | None = None
-        self._records: list[bytes] = []
+        self._records = []
         self._optimizers = 0
         self._facts: list[dict[str, Any]] = []
         self._notes: list[tuple[str, object]] = []
         self._window: Any = None
         self._device: Any = None
         self._sampler: Any = None
-        self._options: dict[str, Any] = {}
+        self._options = RecordingOptions()
         self._helpers: list[tuple[str, Any]] = []
 
     # -- what is learnt ----------------------------------------------------------------------------------------------
@@ -57,7 +66,7 @@ class Session:
         if self._recorder is None:
             self._facts.append(row)
         else:
-            self._attempt("facts", lambda recorder: recorder.append("facts.jsonl", row))
+            self._attempt("facts", lambda recorder: recorder.append(files.FACTS, row))
 
     def note(self, what: str, why: object) -> None:
         """Say what is not recorded, or keep that until there is a file. Never raises."""
@@ -66,26 +75,32 @@ class Session:
         else:
             self._recorder.note(what, why)
 
-    def _failed(self, what: str, why: object) -> None:
+    def clock_failed(self, what: str, error: BaseException) -> None:
         """The clock has stopped for good: so must the profiler, which would go on filling the memory."""
         if self._recorder is None:
-            leave_note(self._run_dir, f"{what} of process {self._pid}", why)
+            leave_note(self._run_dir, f"{what} of process {self._pid}", error)
             return
-        self.note(what, why)
+        self.note(what, error)
         window, self._window = self._window, None
         if window is not None:
             self._attempt("trace", lambda _: window.close())
 
-    def _met(self, optimizer: Any) -> None:
+    def met_optimizer(self, optimizer: Any) -> None:
         self._optimizers += 1
         if self._optimizers > _OPTIMIZERS_DESCRIBED:
             return
         try:
             self.learn(facts.optimizer(optimizer))
-        except Exception as error:
+        except own_errors() as error:
             self.note("facts of the optimizer", error)
 
-    def _found(self, use: LoaderUse) -> None:
+    def identify(self, iterator: Any) -> LoaderUse:
+        return self.registry.identify(iterator)
+
+    def found_inner_loop(self, step: int) -> None:
+        self.note(*inner_loop(step))
+
+    def found_training(self, use: LoaderUse) -> None:
         self.learn({"kind": "train_loader", "id": use.id})
 
     # -- opening -----------------------------------------------------------------------------------------------------
@@ -95,14 +110,14 @@ class Session:
 
     def _open(self, step: int) -> int:
         """The boundary of the first step: make the files, start the helpers, become quick. Returns the next flags."""
-        clock = self._clock
+        clock = self.clock
         clock.boundary = None
         if _in_loader_worker():
             clock.thread = OFF
             return 0
         try:
             self._open_files()
-        except Exception as error:
+        except own_errors() as error:
             clock.thread = clock.state.thread = OFF
             leave_note(self._run_dir, f"all steps of process {self._pid}", error)
             return 0
@@ -127,11 +142,11 @@ class Session:
         row["clock"] = {name: getattr(recorder, name) for name in names}
         row["probe"] = fields.kind()
         row["probe_step_ns"] = self._described(_calibrate, "cost of the probe")
-        recorder.write_json("process.json", row)
-        write = recorder.open_mapped("steps.bin", STEPS_MAGIC, RECORD.size).writer()
+        recorder.write_json(files.PROCESS, row)
+        write = recorder.open_mapped(files.STEPS, STEP.magic, STEP.struct.size).writer()
         for record in self._records:
             write(record)
-        self._clock.emit = write
+        self.clock.emit = write
         self._recorder = recorder
         self._records = []
         for what, why in self._notes:
@@ -145,14 +160,12 @@ class Session:
     def _described(self, describe: Callable[[], Any], what: str) -> Any:
         try:
             return describe()
-        except Exception as error:
+        except own_errors() as error:
             self.note(what, error)
             return None
 
     def _read_options(self, _: Recorder) -> None:
-        import json
-
-        self._options = json.loads(os.environ.get("STEPSCOPE_OPTIONS") or "{}")
+        self._options = RecordingOptions.from_environment()
 
     def _start_device_clock(self, recorder: Recorder) -> None:
         cuda = getattr(sys.modules["torch"], "cuda", None)
@@ -163,26 +176,26 @@ class Session:
             self._helpers.append(("device step times", self._device))
 
     def _start_window(self, recorder: Recorder) -> None:
-        if self._options.get("trace"):
-            from .window import Window
+        if self._options.trace:
+            from .torch_profiler.window import Window
 
-            self._window = Window(self._options, recorder, self._clock.state)
+            self._window = Window(self._options, recorder, self.clock.state)
             self._helpers.append(("trace", self._window))
 
     def _start_lines(self, recorder: Recorder) -> None:
-        hz = self._options.get("lines_hz")
+        hz = self._options.lines_hz
         if hz:
-            from .lines import Sampler
+            from .line_sampler.lines import Sampler
 
-            self._sampler = Sampler(self._clock.state, recorder, hz)
-            self._sampler.spares_traced_steps = "memory" in (self._options.get("with") or ())
+            self._sampler = Sampler(self.clock.state, recorder, hz)
+            self._sampler.spares_traced_steps = "memory" in self._options.extras
             self._sampler.start()
             self._helpers.append(("lines", self._sampler))
 
     def _start_collector(self, recorder: Recorder) -> None:
         from .garbage import Collector
 
-        collector = Collector(self._clock.state, self._sampler)
+        collector = Collector(self.clock.state, self._sampler)
         collector.start()
         self._helpers.append(("time of the garbage collector", collector))
 
@@ -190,11 +203,11 @@ class Session:
 
     def _boundary(self, step: int) -> int:
         """The end of `step`: device event, traced window. Returns the flags of the next step."""
-        clock, flags = self._clock, 0
+        clock, flags = self.clock, 0
         if self._device is not None:
             try:
                 self._device.step_ended(step)
-            except Exception as error:
+            except own_errors() as error:
                 self._device = None
                 self.note("device step times", error)
         if self._window is not None:
@@ -203,7 +216,7 @@ class Session:
                 clock.edge = self._window.edge if self._window.active else None
                 if not self._window.live:
                     self._window = None
-            except Exception as error:
+            except own_errors() as error:
                 self._window = clock.edge = None
                 flags = FLAG_TRACING
                 self.note("trace", error)
@@ -215,7 +228,7 @@ class Session:
         try:
             if self._recorder is not None:
                 write(self._recorder)
-        except Exception as error:
+        except own_errors() as error:
             self.note(what, error)
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -226,40 +239,40 @@ class Session:
         if self._pid != os.getpid():
             return
         if recorder is None:
-            leave_stepless(self._run_dir, self._clock)
+            leave_stepless(self._run_dir, self.clock)
             return
-        for what, why in left_out(self._clock):
+        for what, why in left_out(self.clock):
             recorder.note(what, why)
         leave_ending(self._run_dir, self._pid)
-        self._clock.thread = self._clock.state.thread = OFF
-        self._clock.edge = self._clock.boundary = None
+        self.clock.thread = self.clock.state.thread = OFF
+        self.clock.edge = self.clock.boundary = None
         for what, helper in self._helpers:
             try:
                 helper.close()
-            except Exception as error:
+            except own_errors() as error:
                 recorder.note(what, error)
         self._helpers, self._recorder = [], None
         try:
             recorder.close()
-        except Exception:
+        except own_errors():
             return
 
     def forked(self) -> None:
         """In a forked child: touch none of the parent's files, and begin anew, in case this child trains."""
         helpers, recorder = self._helpers, self._recorder
-        self._clock.restart()
+        self.clock.restart()
         self._begin()
         for _, helper in helpers:
             abandon = getattr(helper, "abandon", None)
             if abandon is not None:
                 try:
                     abandon()
-                except Exception as error:
+                except own_errors() as error:
                     self.note("clean start after a fork", error)
         if recorder is not None:
             try:
                 recorder.close()
-            except Exception:
+            except own_errors():
                 return
 
 
@@ -290,6 +303,6 @@ def _close_with_multiprocessing(close: Callable[[], None]) -> None:
 
 
 def _calibrate() -> int:
-    from .calibration import step_cost_ns
+    from .probe_cost import step_cost_ns
 
     return step_cost_ns()

@@ -13,6 +13,8 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+from ..run_format.files import RUN_DIR
+from ..run_format.options import RecordingOptions
 from .launch import begin_run, finish_run, job_environment
 
 TYPE_CHECKING = False
@@ -43,7 +45,7 @@ class Ending:
 def run_until(
     command: Sequence[str],
     run_dir: str,
-    options: Mapping[str, Any],
+    options: RecordingOptions,
     enough: Callable[[], bool],
     cores: Mapping[str, Any] | None = None,
     cwd: str | None = None,
@@ -109,7 +111,7 @@ def _end(process: subprocess.Popen[bytes] | None, run_dir: str) -> None:
 
 def _processes_of(run_dir: str) -> list[int]:
     """Processes that have the run directory in their environment and have not ended."""
-    mark = b"STEPSCOPE_RUN_DIR=" + os.fsencode(run_dir) + b"\0"
+    mark = RUN_DIR.encode() + b"=" + os.fsencode(run_dir) + b"\0"
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if not name.isdigit() or int(name) == os.getpid():

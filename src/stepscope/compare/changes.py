@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from stepscope.compare.listings import Row
+from stepscope.compare.by_name import Row
 from stepscope.compare.names import short_name
 from stepscope.compare.series import Division
 

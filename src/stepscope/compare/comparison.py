@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from stepscope.compare.breakdowns import Totals
 from stepscope.compare.changes import Changes, divided_changes, listed_changes
-from stepscope.compare.divisions import Totals
+from stepscope.compare.run_summary import Side
 from stepscope.compare.sameness import is_one_recording
 from stepscope.compare.settings import Setting
-from stepscope.compare.side import Side
 from stepscope.compare.tree_changes import tree_changes
 from stepscope.compare.verdict import Outcome, Speed, judged, speed_of
-from stepscope.core.finding import Finding
+from stepscope.core.finding import Finding, Title
 
 __all__ = ["Comparison", "FoundChange", "compare"]
 
@@ -23,7 +23,7 @@ class FoundChange:
     """A problem by its rule and title, with its finding on each side; None where it was not found."""
 
     rule: str
-    title: str
+    title: Title
     a: Finding | None
     b: Finding | None
 
@@ -111,11 +111,11 @@ def _findings(a: Side, b: Side) -> tuple[FoundChange, ...]:
                 pairs.append(FoundChange(rule=one[0], title=two[1].title, a=one[1], b=two[1]))
     pairs += [FoundChange(rule=rule, title=found.title, a=found, b=None) for rule, found in left]
     pairs += [FoundChange(rule=rule, title=found.title, a=None, b=found) for rule, found in right]
-    return tuple(sorted(pairs, key=lambda pair: (-max(_most(pair.a), _most(pair.b)), pair.rule, pair.title)))
+    return tuple(sorted(pairs, key=lambda pair: (-max(_most(pair.a), _most(pair.b)), pair.rule, pair.title.words)))
 
 
 def _place(found: _Found) -> object:
-    return found[0], found[1].title, found[1].where[:1]
+    return found[0], found[1].title.words, found[1].where[:1]
 
 
 def _rule(found: _Found) -> object:

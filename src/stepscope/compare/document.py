@@ -1,5 +1,6 @@
-"""A comparison as plain dicts and lists: the contract for other programs (comparison.schema.json, docs/compare.md).
+"""A comparison as plain dicts and lists: the contract for other programs.
 
+Its schema is comparison.schema.json, its page docs/reference/comparison.md.
 Times are integers in nanoseconds, shares and ratios are numbers, and what is unknown is null.
 """
 
@@ -7,15 +8,15 @@ from dataclasses import asdict
 
 from stepscope.compare.changes import Change, Changes
 from stepscope.compare.comparison import Comparison, FoundChange
+from stepscope.compare.run_summary import Side
 from stepscope.compare.sentences import doubt_text, samples_text, verdict_text
 from stepscope.compare.series import Series
-from stepscope.compare.side import Side
 from stepscope.compare.statistics import CONFIDENCE, Ratio
 from stepscope.compare.tree_changes import PathChange
 from stepscope.compare.verdict import Doubt
 from stepscope.core.finding import Finding
 from stepscope.core.report import Text
-from stepscope.render.format import text
+from stepscope.render.format import text, title_text
 
 __all__ = ["SCHEMA", "VERSION", "document_of"]
 
@@ -116,7 +117,7 @@ def _change(row: Change) -> dict[str, object]:
 
 
 def _found(found: FoundChange) -> dict[str, object]:
-    return {"rule": found.rule, "title": found.title, "a": _finding(found.a), "b": _finding(found.b)}
+    return {"rule": found.rule, "title": title_text(found.title), "a": _finding(found.a), "b": _finding(found.b)}
 
 
 def _finding(finding: Finding | None) -> dict[str, object] | None:

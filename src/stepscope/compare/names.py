@@ -21,7 +21,7 @@ _KINDS = tuple(
             "convolution",
             r"conv(?!ert)|scudnn|fprop|dgrad|wgrad|winograd|im2col|col2im|igemm_(?:fwd|bwd|wrw)|sp3asm|depthwise|cudnn_ampere",
         ),
-        ("normalisation", r"norm|bn_(?:fw|bw)|batch_?norm|rmsnorm|welford"),
+        ("normalization", r"norm|bn_(?:fw|bw)|batch_?norm|rmsnorm|welford"),
         ("softmax and loss", r"softmax|nll_loss|cross_entropy|crossentropy"),
         ("optimizer", r"multi_tensor_apply|adam|sgd|lamb(?!da)|optimizer"),
         (

@@ -7,18 +7,18 @@ from stepscope.compare.call_trees import STEP
 from stepscope.compare.changes import Change, Changes
 from stepscope.compare.comparison import Comparison, FoundChange
 from stepscope.compare.intervals import intervals_of
+from stepscope.compare.run_summary import Side
 from stepscope.compare.sentences import doubt_text, samples_text, verdict_text
 from stepscope.compare.series import Series
 from stepscope.compare.settings import Setting
-from stepscope.compare.side import Side
 from stepscope.compare.tree_block import tree_block
 from stepscope.compare.tree_changes import BETWEEN, PathChange
 from stepscope.core.finding import Finding
 from stepscope.core.report import Bar, Bars, Block, Cell, Table, Text, Value
 from stepscope.core.schema import Unit
 from stepscope.render.document import Page, Part
-from stepscope.render.format import shorten
-from stepscope.sections import literal, many
+from stepscope.render.format import shorten, title_text
+from stepscope.report.sections import literal, many
 
 __all__ = ["page_of"]
 
@@ -291,7 +291,9 @@ def _cell(setting: Setting) -> Cell:
 
 def _findings(findings: tuple[FoundChange, ...]) -> Iterable[Block]:
     columns: Columns = (("finding", None), ("rule", None), ("found", None), ("saves in A", "ns"), ("saves in B", "ns"))
-    rows = tuple((found.title, found.rule, _found(found), _gain(found.a), _gain(found.b)) for found in findings)
+    rows = tuple(
+        (title_text(found.title), found.rule, _found(found), _gain(found.a), _gain(found.b)) for found in findings
+    )
     if rows:
         yield Text("Savings are the most that mending a problem is expected to save of the mean step.")
         yield Table("", columns, rows)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from stepscope.compare.run_summary import Side
 from stepscope.compare.series import Series
-from stepscope.compare.side import Side
 
 __all__ = ["is_one_recording"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._trace_phases import PHASES
-from stepscope.analyses.steady_steps import steady_steps
-from stepscope.analyses.steps import steps
+from stepscope.analyses.lib.trace_phases import PHASES
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from stepscope.analyses._cores import job_cores
-from stepscope.analyses._flops import operator_flops
-from stepscope.analyses.steady_steps import steady_steps
-from stepscope.compare.divisions import steps_of_ranks
+from stepscope.analyses.lib.cores import job_cores
+from stepscope.analyses.operators.lib.flops import operator_flops
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.compare.breakdowns import steps_of_ranks
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run, stack
 

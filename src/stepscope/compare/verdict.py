@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from stepscope.compare.drift import Unsteady, unsteadiness
+from stepscope.compare.run_summary import Side
 from stepscope.compare.series import Series
-from stepscope.compare.side import Side
 from stepscope.compare.statistics import LEAST, Ratio, speed_ratio
-from stepscope.compare.steadiness import Unsteady, unsteadiness
 
 __all__ = ["ENOUGH", "NARROW", "SAME", "Doubt", "Outcome", "Speed", "judged", "speed_of"]
 

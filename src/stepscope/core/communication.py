@@ -1,7 +1,7 @@
 """What names tell of communication between devices: of kernels, and of the operators that launch them.
 
 The names, and where each is from, are in communication.json beside this module. A library that is not listed there is
-recognised by the arguments of its events or by the operator that launches it, if at all.
+recognized by the arguments of its events or by the operator that launches it, if at all.
 """
 
 import json

@@ -1,5 +1,6 @@
 """What a rule reports. Plain data: no markup, no formatted numbers."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +9,10 @@ from stepscope.core.run import Run
 from stepscope.core.schema import Unit
 from stepscope.core.synth import Synth
 
-__all__ = ["Advice", "Cause", "Confidence", "Evidence", "Finding", "Gain", "Place", "Rule"]
+__all__ = ["Advice", "Cause", "Confidence", "Evidence", "Finding", "Gain", "Place", "Rule", "Title", "Value", "at"]
 
 Cause = Literal["data-reading", "configuration", "operator", "scheduling", "model"]
+_SEPARATORS = r"[\\/]"
 Confidence = Literal["structural", "benchmarked", "table"]
 
 
@@ -24,11 +26,37 @@ class Place:
     text: str = ""
 
 
+def at(place: Place | None) -> str:
+    """A place behind words of advice: ` (train.py:41)`; empty for None."""
+    return "" if place is None else f" ({re.split(_SEPARATORS, place.file)[-1]}:{place.line})"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number with its unit; None as unit means a plain number such as a step's."""
+
+    value: float
+    unit: Unit | None
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """Who, what and how much; it stands alone in a list. Each `{}` in `words` is the name, line or figure at its place.
+
+    Two findings of a kind have the same `words`, whatever the figures of their runs.
+    """
+
+    words: str
+    figures: tuple[str | Place | Value, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """One measured value, its unit, and the analysis whose table it can be checked in.
 
-    `step` is the number of a step in which it is seen; None: it is of all steps.
+    A value is a mean unless the label says otherwise. `share` is its part of the mean step, `of` the whole that it
+    belongs to, in the same unit: `1.96 of 2` cores. `step` is the number of a step in which it is seen; None: it is of
+    all steps.
     """
 
     label: str
@@ -36,6 +64,8 @@ class Evidence:
     unit: Unit
     source: str
     step: int | None = None
+    share: float | None = None
+    of: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +103,7 @@ class Advice:
 class Finding:
     """A problem with its evidence. No severity: findings are ranked by gain."""
 
-    title: str
+    title: Title
     cause: Cause
     evidence: tuple[Evidence, ...]
     gain: Gain | None

@@ -1,19 +1,25 @@
-"""Find plugins: each module of a built-in package, then each installed entry point.
+"""Find plugins: each module below a built-in package, then each installed entry point.
 
-A plugin is a module that assigns one constant, named as its group says; the plugin's name is the module's name with
-dashes. There is no registry to edit.
+A plugin is a module, or a package, that assigns one constant, named as its group says; the plugin's name is the
+module's name with dashes. Folders sort plugins by topic; a folder `lib` holds what they share. There is no registry to
+edit.
 """
 
+import ast
 import importlib
-import pkgutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Generic, TypeVar
 
 __all__ = ["Group"]
 
 T = TypeVar("T")
+
+
+_SHARED = "lib"  # folders of what plugins share
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,7 @@ class Group(Generic[T]):
 
     def names(self) -> list[str]:
         """Names of all plugins, sorted, without importing them."""
-        return sorted({*_modules(self._group), *(point.name for point in _installed(self._group))})
+        return sorted({*self._built_in(), *(point.name for point in self._installed())})
 
     def load(self) -> dict[str, T]:
         """Return every plugin by name. A module without its constant is an error that names it."""
@@ -36,8 +42,8 @@ class Group(Generic[T]):
 
     def get(self, name: str) -> T:
         """Import one plugin. Raises KeyError if there is none of that name."""
-        points = [point for point in _installed(self._group) if point.name == name]
-        module_name = _modules(self._group).get(name)
+        points = [point for point in self._installed() if point.name == name]
+        module_name = self._built_in().get(name)
         if module_name and points:
             raise ValueError(f"{points[0].value} redefines the built-in {self.package} plugin {name!r}")
         if module_name:
@@ -48,15 +54,19 @@ class Group(Generic[T]):
 
     def page(self, name: str) -> str:
         """The docstring of the module that defines a plugin."""
-        module_name = _modules(self._group).get(name)
-        if module_name:
-            return importlib.import_module(module_name).__doc__ or ""
-        (point,) = [point for point in _installed(self._group) if point.name == name]
-        return importlib.import_module(point.module).__doc__ or ""
+        return importlib.import_module(self.module(name)).__doc__ or ""
 
-    @property
-    def _group(self) -> str:
-        return f"stepscope.{self.package}"
+    def module(self, name: str) -> str:
+        """The module that defines a plugin. Raises KeyError if there is none of that name."""
+        points = {point.name: point.module for point in self._installed()}
+        return {**points, **self._built_in()}[name]
+
+    def _built_in(self) -> dict[str, str]:
+        return _modules(f"stepscope.{self.package}", self._constant)
+
+    def _installed(self) -> tuple[EntryPoint, ...]:
+        """Entry points of group `stepscope.NAME`, where NAME is the last part of the package's name."""
+        return _installed(f"stepscope.{self.package.rpartition('.')[2]}")
 
     @property
     def _constant(self) -> str:
@@ -64,7 +74,10 @@ class Group(Generic[T]):
 
     def _checked(self, plugin: object, where: str) -> T:
         if not isinstance(plugin, self.kind):
-            raise TypeError(f"{where} must assign {self._constant} = {self.kind.__name__}(...)")
+            raise TypeError(
+                f"{where} must assign {self._constant} = {self.kind.__name__}(...); "
+                f"code that several modules share belongs in a folder {_SHARED}/"
+            )
         return plugin
 
 
@@ -75,10 +88,41 @@ def _installed(group: str) -> tuple[EntryPoint, ...]:
 
 
 @cache
-def _modules(package: str) -> dict[str, str]:
-    """The module of each built-in plugin of a package, by the plugin's name."""
-    return {
-        info.name.replace("_", "-"): f"{package}.{info.name}"
-        for info in pkgutil.iter_modules(importlib.import_module(package).__path__)
-        if not info.name.startswith("_")
-    }
+def _modules(package: str, constant: str) -> dict[str, str]:
+    """The module of each built-in plugin below a package, by the plugin's name."""
+    found: dict[str, str] = {}
+    for folder in importlib.import_module(package).__path__:
+        for module in _below(Path(folder), package, constant):
+            name = module.rpartition(".")[2].replace("_", "-")
+            if name in found:
+                raise ValueError(f"{module} and {found[name]} define the same plugin {name!r}")
+            found[name] = module
+    return found
+
+
+def _below(folder: Path, package: str, constant: str) -> Iterator[str]:
+    """Names of the modules below a folder that are plugins: files, and packages that assign the constant themselves."""
+    for path in sorted(folder.iterdir()):
+        module = f"{package}.{path.stem}"
+        if path.name.startswith(("_", ".")) or path.name == _SHARED:
+            continue
+        if path.suffix == ".py":
+            yield module
+        elif (path / "__init__.py").exists():
+            if _assigns(path / "__init__.py", constant):
+                yield module
+            else:
+                yield from _below(path, module, constant)
+        elif any(path.glob("*.py")):
+            raise ValueError(f"no plugin in {path} is found, since it is no package: add {path}/__init__.py")
+
+
+def _assigns(path: Path, constant: str) -> bool:
+    """Whether a module assigns a constant, told without importing it."""
+    targets = [
+        target
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(statement, (ast.Assign, ast.AnnAssign))
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+    ]
+    return any(isinstance(target, ast.Name) and target.id == constant for target in targets)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from stepscope.core.finding import Finding
+from stepscope.core.finding import Finding, Value
 from stepscope.core.run import Run
 from stepscope.core.schema import Unit
 
@@ -49,14 +49,6 @@ FrameKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """A number with its unit; None as unit means a plain number such as a step's."""
-
-    value: float
-    unit: Unit | None
-
-
-@dataclass(frozen=True, slots=True)
 class Text:
     """A sentence; each `{}` in `text` stands for the value of the same position."""
 
@@ -75,7 +67,7 @@ class Verdict:
     that could not be told, where it is larger than `share`, else None; `why_unexplained` says what hides the cause.
     `gaps` are the longest times (ns) without device work, and what the host did in each, where a few make up most of
     that share: then nothing is hidden.
-    `crowded` is the part of an input share in which training waits for cores that its loader's workers have.
+    `cpu_contention` is the part of an input share in which training waits for cores that its loader's workers have.
     `next_step` is what to record, or to do, so that more is known; empty where nothing is missing.
     """
 
@@ -93,7 +85,7 @@ class Verdict:
     unexplained: float | None = None
     why_unexplained: str = ""
     gaps: tuple[tuple[float, str], ...] = ()
-    crowded: float = 0.0
+    cpu_contention: float = 0.0
     next_step: str = ""
 
 

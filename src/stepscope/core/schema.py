@@ -136,8 +136,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("in_elements", pl.Int64, "count", "elements that go into a collective"),
         Column("out_elements", pl.Int64, "count", "elements that come out of a collective"),
         Column("graph_node", pl.Int64, None, "node of a replayed device graph"),
-        Column("waits_for_record", pl.Int64, None, "synchronisation: correlation of the record of its event"),
-        Column("waits_for_stream", pl.Int64, None, "synchronisation: stream of that record"),
+        Column("waits_for_record", pl.Int64, None, "synchronization: correlation of the record of its event"),
+        Column("waits_for_stream", pl.Int64, None, "synchronization: stream of that record"),
     ),
     "memory": _ids(
         Column("thread", pl.String, None, "thread of the allocation or free"),
@@ -227,7 +227,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("process_cpu", pl.Int64, "ns", "of a collate: CPU time of its process in its fetch; null: not read"),
         Column("read_file", pl.Int64, None, "of a read: a number that stands for the file; null: no file with a name"),
         Column(
-            "count", pl.Int64, "count", "samples; of a sending: bytes; of the first serialising: threads of the process"
+            "count", pl.Int64, "count", "samples; of a sending: bytes; of the first serializing: threads of the process"
         ),
         Column("weight", pl.Int64, "count", "spans that this one stands for, itself included"),
         Column("failed", pl.Boolean, None, "true: it raised an exception, or the data set ended in it"),
@@ -281,7 +281,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             None,
             "system CPU, job CPU, other CPU (of processes outside the job), job memory, core wait (part of the time "
             "that the main thread of a rank could run but had no core), helper core wait (the same of all processes of "
-            "the job that train nothing, such as loader workers, added), GPU n utilisation, GPU n memory, GPU n power",
+            "the job that train nothing, such as loader workers, added), GPU n utilization, GPU n memory, GPU n power",
         ),
         Column("value", pl.Float64, None, "value in the unit of the next column"),
         Column("unit", pl.String, None, "ratio, cores, bytes or watts"),
@@ -325,7 +325,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "skipped": (
         Column("source", pl.String, None, "file or folder"),
-        Column("reason", pl.String, None, "why something was left out or mended"),
+        Column("reason", pl.String, None, "why something was left out or repaired"),
         Column("count", pl.Int64, "count", "how often"),
     ),
 }

@@ -1,10 +1,10 @@
-"""Write small runs by hand, for tests, documentation and the examples of rules. Times are in milliseconds."""
+"""Small runs in a few lines, for tests, documentation and the examples of rules. Times are in milliseconds."""
 
 from collections.abc import Callable
 
+from stepscope.core.importing import Sink
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES
-from stepscope.core.trace import Sink
 
 __all__ = ["MS", "Synth", "build"]
 

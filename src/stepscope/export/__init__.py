@@ -1,7 +1,7 @@
 """Traces with what stepscope found drawn into them, for Perfetto and chrome://tracing.
 
 The events of the trace pass through byte for byte; those of the overlays are added at the end of the list of events, so
-that positions of events stay. Only a damaged trace is written anew, mended as the importer of traces reads it.
+that positions of events stay. Only a damaged trace is written anew, repaired as the importer of traces reads it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import polars as pl
 
 from stepscope.core.errors import MissingData
-from stepscope.core.places import AnyPath
+from stepscope.core.paths import AnyPath
 from stepscope.core.report import Text
 from stepscope.core.run import Run
 from stepscope.export.events import Clock
 from stepscope.export.loading import chosen
-from stepscope.export.mended import mended_trace
 from stepscope.export.overlays import OVERLAYS, clock_of, free_pid
+from stepscope.export.repaired import mended_trace
 from stepscope.export.source import Source
 from stepscope.export.splice import Open, spliced
 from stepscope.importers.kineto.json_repair import CONSTANTS

@@ -1,4 +1,4 @@
-"""The way of each batch: index sent, fetched, serialised, received, used in a step."""
+"""The way of each batch: index sent, fetched, serialized, received, used in a step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from stepscope.analyses._wall_clock import Offset
-from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
+from stepscope.analyses.lib.wall_clock import Offset
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Text, Value
 from stepscope.core.run import Run

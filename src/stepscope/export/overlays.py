@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 import polars as pl
 
-from stepscope.analyses.critical_path import critical_path
-from stepscope.analyses.gpu_counters import gpu_counters
-from stepscope.analyses.idle_gaps import idle_gaps
-from stepscope.analyses.memory_curve import memory_curve
-from stepscope.analyses.queue_length import queue_length
+from stepscope.analyses.critical_path.critical_path import critical_path
+from stepscope.analyses.device.gpu_counters import gpu_counters
+from stepscope.analyses.device.idle_gaps import idle_gaps
+from stepscope.analyses.device.queue_length import queue_length
+from stepscope.analyses.memory.memory_curve import memory_curve
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.export.events import CATEGORY, Clock, arrow_end, process, slice_, thread
@@ -115,7 +115,7 @@ def _counters(source: Source, clock: Clock, pid: int) -> Iterator[str]:
 def _of_gpus(run: Run) -> pl.DataFrame:
     """name, time, value of the figures of each GPU, which end at zero."""
     table = gpu_counters(run).with_columns(gpu=pl.format("GPU {}", "device"))
-    figures = ("utilisation", "sm_efficiency", "occupancy")
+    figures = ("utilization", "sm_efficiency", "occupancy")
     ends = (
         table.group_by("device", maintain_order=True).last().with_columns(pl.lit(0.0).alias(name) for name in figures)
     )

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.analyses._tables import RECORD_TRACE
-from stepscope.analyses._wall_clock import Offset, Reading, offset_at
-from stepscope.analyses.loader_clock import loader_clock
-from stepscope.analyses.loader_stages import RECORD_LOADING
+from stepscope.analyses.input_pipeline.loader_clock import loader_clock
+from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
+from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.wall_clock import Offset, Reading, offset_at
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses._call_trees import Label, Path, paths_by_row
-from stepscope.analyses._host_spans import host_spans, nested
-from stepscope.analyses._samples import HOW
-from stepscope.analyses._tables import RECORD_TRACE
+from stepscope.analyses.lib.call_trees import Label, Path, paths_by_row
+from stepscope.analyses.lib.host_spans import host_spans, nested
+from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.steps.lib.samples import HOW
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run, chain
 

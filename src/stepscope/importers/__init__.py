@@ -1,6 +1,6 @@
 """Importers: each turns one kind of file or folder into the core tables, or refuses it with a clear message.
 
-Here is what they share: recognising a file by its content, and joining the traces of one process.
+Here is what they share: recognizing a file by its content, and joining the traces of one process.
 """
 
 import re
@@ -11,10 +11,10 @@ from pathlib import Path
 import polars as pl
 
 from stepscope.core.errors import BadInput
-from stepscope.core.foreign import foreign
-from stepscope.core.places import AnyPath, look_again
+from stepscope.core.importing import Importer, Sink
+from stepscope.core.paths import AnyPath, look_again
 from stepscope.core.plugins import Group
-from stepscope.core.trace import Importer, Sink
+from stepscope.core.wrong_file_type import foreign
 
 __all__ = ["HEAD_SIZE", "IMPORTERS", "MAKE_A_RUN", "append", "head", "importer_of", "merge", "rank_in_name"]
 
@@ -22,7 +22,7 @@ IMPORTERS = Group("importers", Importer)
 """Every importer by name."""
 
 HEAD_SIZE = 64 * 1024
-"""Bytes of a file, after decompression, that importers see to recognise it."""
+"""Bytes of a file, after decompression, that importers see to recognize it."""
 
 MAKE_A_RUN = "`stepscope run -- COMMAND` makes a run directory, by default below ./stepscope-runs."
 """What to do when there is nothing to open."""
@@ -88,7 +88,7 @@ def append(path: AnyPath, sink: Sink, *, rank: int | None = None, leave: frozens
 
 
 def importer_of(path: AnyPath) -> Importer:
-    """The importer that recognises a file, else the one that says what a trace must hold.
+    """The importer that recognizes a file, else the one that says what a trace must hold.
 
     Raises BadInput for a file of a common kind that holds no trace.
     """

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath, look_again
-from stepscope.core.trace import Importer, Sink
+from stepscope.core.importing import Importer, Sink
+from stepscope.core.paths import AnyPath, look_again
 from stepscope.importers import rank_in_name
 
 __all__ = ["CATEGORIES", "IMPORTER"]

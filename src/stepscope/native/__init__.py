@@ -1,12 +1,14 @@
 """What is compiled: the scanner of trace JSON, and loops over arrays of times, such as the algebra of intervals.
 
-Optional: `pip install` builds the module `_scanner` where there is a C++ compiler; without it Python and numpy do the
-same. It is described in `_scanner.pyi`; whoever uses it asks `COMPILED` first.
+`pip install` builds the module `_scanner`, which `_scanner.pyi` describes. Whatever reads a run needs it; recording a
+job does not.
 """
 
 from importlib.util import find_spec
 
-__all__ = ["COMPILED"]
+_MISSING = """stepscope's compiled part is missing: recording works, reports need it
+install a C++ compiler (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install)
+then: pip install --force-reinstall --no-deps --no-binary stepscope stepscope"""
 
-COMPILED = find_spec("stepscope.native._scanner") is not None
-"""Whether the module was built."""
+if find_spec("stepscope.native._scanner") is None:
+    raise ImportError(_MISSING, name=__name__)

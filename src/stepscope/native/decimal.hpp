@@ -88,7 +88,7 @@ struct Decimal {
         return whole_digits > 0 && digits > 0 && digits < kLongestNumber && (quoted ? *at == '"' : !goes_on());
     }
 
-    // Half a unit goes to the even neighbour; the sum of whole and fraction is even as its last digit is.
+    // Half a unit goes to the even neighbor; the sum of whole and fraction is even as its last digit is.
     void round() {
         const char first = *at++;
         bool more = false;

@@ -1,4 +1,4 @@
-// A DataLoader as a discrete-event simulation; predict/loader_simulation.py defines it.
+// A DataLoader as a discrete-event simulation; models/loader_simulation.py defines it.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Critical paths, walked backwards in time; analyses/_path_walk.py defines them.
+// Critical paths, walked backwards in time; analyses/critical_path/lib/path_walk.py defines them.
 #pragma once
 
 #include <algorithm>

@@ -6,11 +6,11 @@ import os
 import struct
 from dataclasses import dataclass
 
+from stepscope.run_format.files import STEPS
+from stepscope.run_format.records import HEADER, STEP
+
 __all__ = ["Pace", "read_pace"]
 
-_HEADER = struct.Struct("<16sII16xq")  # magic, header size, record size, number of records
-_MAGIC = b"STEPSCOPE-STEPS1"
-_FIELDS = struct.Struct("<qqqq")  # step, start, end, data_wait: the fields of a record that are read here
 _RECENT = 50  # steps that the pace is of: enough to smooth, few enough to follow a change
 
 
@@ -31,7 +31,7 @@ def read_pace(run_dir: str) -> Pace | None:
         return None
     for folder in folders:
         try:
-            with open(os.path.join(run_dir, folder, "steps.bin"), "rb") as file:
+            with open(os.path.join(run_dir, folder, STEPS), "rb") as file:
                 pace = _pace(_tail(file.fileno()))
         except (OSError, struct.error):
             continue
@@ -42,14 +42,14 @@ def read_pace(run_dir: str) -> Pace | None:
 
 def _tail(descriptor: int) -> list[tuple[int, int, int, int]]:
     """step, start, end and data wait of the last whole records of a file."""
-    magic, header, size, complete = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
-    if magic != _MAGIC or size < _FIELDS.size:
+    magic, header, size, _, _, complete = HEADER.unpack(os.pread(descriptor, HEADER.size, 0))[:6]
+    if magic != STEP.magic or size < STEP.struct.size:
         return []
     count = (os.fstat(descriptor).st_size - header) // size
     count = min(count, complete) if complete > 0 else count
     first = max(count - _RECENT, 0)
     data = os.pread(descriptor, (count - first) * size, header + first * size)
-    records = [_FIELDS.unpack_from(data, offset) for offset in range(0, len(data) - size + 1, size)]
+    records = [STEP.struct.unpack_from(data, offset)[:4] for offset in range(0, len(data) - size + 1, size)]
     return [record for record in records if record[2]]  # blanks that a step will fill have no end
 
 

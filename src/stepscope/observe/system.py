@@ -133,7 +133,7 @@ class _Devices:
         row: dict[str, Any] = {"index": index}
         for columns in (
             lambda: {"name": _text(nvml.nvmlDeviceGetName(handle))},
-            lambda: {"utilisation_ratio": nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100},
+            lambda: {"utilization_ratio": nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100},
             lambda: _memory(nvml.nvmlDeviceGetMemoryInfo(handle)),
             lambda: {"power_w": nvml.nvmlDeviceGetPowerUsage(handle) / 1000},
         ):

@@ -8,9 +8,10 @@ __all__ = ["cells", "looks", "shares"]
 
 _FIXED = {
     "data wait": 0, "waiting for a batch": 0, "computing": 1, "fetching": 1, "training": 2, "blocked": 3,
-    "serialising and sending": 4, "starved": 5, "waiting for a core": 6, "ahead": -1, "neither": -1, "other": -1,
+    "serializing and sending": 4, "idle, out of order": 5, "waiting for a core": 6,
+    "idle, queue full": -1, "neither": -1, "other": -1,
 }  # fmt: skip
-"""Colours of what is seen in several pictures, -1 the last one; web-app/src/blocks/colours.ts has the same."""
+"""Colors of what is seen in several pictures, -1 the last one; web-app/src/blocks/colours.ts has the same."""
 
 
 def shares(values: Sequence[float]) -> list[float]:
@@ -38,6 +39,6 @@ def cells(values: Sequence[float], width: int) -> list[int]:
 
 
 def looks(labels: Sequence[str], available: int) -> list[int]:
-    """Which of `available` colours each part takes. What has a colour of its own looks the same in every picture."""
+    """Which of `available` colors each part takes. What has a color of its own looks the same in every picture."""
     free = cycle(range(1, available - 1))
     return [_FIXED[label] % available if label in _FIXED else next(free) for label in labels]

@@ -1,8 +1,10 @@
 """What a renderer is given: one report as plain data, already ordered, nothing left to compute."""
 
+from collections import Counter
 from dataclasses import dataclass
 
-from stepscope.core.report import Block, FindingBlock, Group, Verdict
+from stepscope.core.report import Block, FindingBlock, Group, Table, Verdict
+from stepscope.core.schema import Unit
 
 __all__ = ["Device", "Page", "Part", "Report", "RunFacts", "Skipped", "StepTimes", "Unchecked"]
 
@@ -50,7 +52,7 @@ class Unchecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Something of the input that was left out or mended, how often, and why."""
+    """Something of the input that was left out or repaired, how often, and why."""
 
     source: str
     reason: str
@@ -95,6 +97,16 @@ class Report:
         """The ranks of the run."""
         return self.run.ranks
 
+    def checks(self) -> Table:
+        """Every rule: what it found, or what it lacks and how to get that."""
+        found = Counter(block.rule for block in self.findings)
+        looked = ((rule, found[rule] or None, "", "") for rule in self.checked)
+        lacking = ((one.rule, None, one.missing, one.how) for one in self.unchecked)
+        columns: tuple[tuple[str, Unit | None], ...] = (
+            ("rule", None), ("findings", "count"), ("needs", None), ("how to get it", None)
+        )  # fmt: skip
+        return Table("Checks", columns, (*looked, *lacking))
+
     def lacking(self) -> dict[str, list[str]]:
         """Titles of the sections that could not be built, by how to record what they lack."""
         by_how: dict[str, list[str]] = {}
@@ -106,7 +118,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A document that is no report, such as a comparison: what it is, what it is of, and its parts.
+    """A document that is no report, such as a comparison: its name, its subject and its parts.
 
     The first block of the first part is the sentence that says it all.
     """

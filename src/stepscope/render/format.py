@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.core.finding import Gain, Place
+    from stepscope.core.finding import Evidence, Gain, Place, Title, Value
     from stepscope.core.report import Text, Verdict
     from stepscope.core.schema import Unit
 
@@ -24,6 +24,7 @@ __all__ = [
     "cell",
     "code_lines",
     "counted",
+    "figure_text",
     "gain_text",
     "on_axis",
     "place_text",
@@ -35,6 +36,7 @@ __all__ = [
     "shorten",
     "signed",
     "text",
+    "title_text",
 ]
 
 ABSENT = "–"
@@ -49,6 +51,9 @@ QUANTITY = re.compile(r"(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B/s|[kMGTPE]?FLOP
 _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mean by more than a tenth
 _RANKS_NAMED = 8  # one common machine; more are a number
 _TEXT_LIMIT = 2_000  # characters of a sentence: room for several names in full
+_SEPARATORS = re.compile(r"[/\\]")  # of folders, of any system that a trace may come from
+_TITLE_LIMIT = 400
+_TITLE_NAME_LIMIT = 80  # one of several names in a line
 _TIME_SCALES = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
 _SIZE_SCALES = ((1.0, "B"), (2.0**10, "KiB"), (2.0**20, "MiB"), (2.0**30, "GiB"), (2.0**40, "TiB"))
 _RATE_SCALES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"))
@@ -117,61 +122,75 @@ def cell(value: object, unit: Unit | None, limit: int = NAME_LIMIT) -> str:
             return plain(str(value), limit)
 
 
+def figure_text(evidence: Evidence) -> str:
+    """The value of an evidence with what it is a part of: `19.6 ms · 82 %`, `1.96 of 2`."""
+    told = quantity(evidence.value, evidence.unit)
+    if evidence.of is not None:
+        told += f" of {quantity(evidence.of, evidence.unit)}"
+    return told if evidence.share is None else f"{told} · {quantity(evidence.share, 'ratio')}"
+
+
 def gain_text(gain: Gain, *, of_steps: bool) -> str:
-    """`saves 12–20 ms of the mean step (8–13 %)`; without `of_steps`, where the source marks none, of all its time."""
+    """`could save 8–13 % (12–20 ms per step)`; without `of_steps`, where the source marks none, of all its time."""
     scale, suffix = _scale(gain.high_ns, _TIME_SCALES)
     times = _range(_digits(gain.low_ns / scale), _digits(gain.high_ns / scale))
     if not of_steps or not gain.step_ns:
-        return f"saves {times} {suffix} of the recorded time"
+        return f"could save {times} {suffix} of the recorded time"
     low, high = gain.low_ns / gain.step_ns, gain.high_ns / gain.step_ns
-    return f"saves {times} {suffix} of the mean step ({_range(_percent(low), _percent(high))} %)"
+    return f"could save {_range(_percent(low), _percent(high))} % ({times} {suffix} per step)"
 
 
 def sentence(verdict: Verdict) -> str:
-    """The verdict in words: `Input-bound: 63 % of the mean step of 41.2 ms waits for the next batch.`
+    """The verdict in words: `Data-loading bound: 63 % of each 41.2 ms step waits for data.`
 
     It says for which ranks it holds, if there are several, and on how few steps it rests.
     """
     if verdict.bound == "unknown":
         why = plain(verdict.why_unknown or "the run does not say where its time goes", limit=400).removesuffix(".")
         if verdict.unexplained is not None:
-            idle = f"{quantity(verdict.unexplained, 'ratio')} of {_of_step(verdict)}"
-            return f"Unknown: the device idles for {idle}, {_why_idle(verdict, 'for a cause that is hidden')}."
+            return f"Unknown: the device idles {_idle(verdict, f' of {_of_step(verdict)}')}."
         return f"Unknown: {why}."
     of_step = _of_step(verdict)
     share = f"{quantity(verdict.share, 'ratio')} of {of_step}" if verdict.share is not None else f"most of {of_step}"
-    which = _on_ranks(verdict) + _of_world(verdict)
-    bound = f"{verdict.bound.capitalize()}{'' if verdict.bound == 'balanced' else '-bound'}{which}"
+    bound = f"{_BOUNDS[verdict.bound]}{_on_ranks(verdict)}{_of_world(verdict)}"
+    if verdict.bound == "device" and verdict.on_cpu:
+        bound += " (CPU)"
     whose = f" (figures of rank {verdict.rank})" if len(verdict.ranks) > 1 and verdict.rank is not None else ""
     return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_unexplained(verdict)}{_caution(verdict.steps)}"
+
+
+_BOUNDS = {
+    "input": "Data-loading bound",
+    "host": "Host-bound",
+    "device": "Compute-bound",
+    "communication": "Communication-bound",
+    "memory": "Copy-bound",
+    "balanced": "Balanced",
+}
 
 
 def _limit(verdict: Verdict, share: str, of_step: str) -> str:
     """What happens in the share of the step."""
     match verdict.bound:
+        case "input" if verdict.cpu_contention and verdict.share is not None:
+            wait, cores = (
+                quantity(part, "ratio") for part in (verdict.share - verdict.cpu_contention, verdict.cpu_contention)
+            )
+            return f"{wait} of {of_step} waits for data, {cores} for CPU cores busy with workers"
         case "input":
-            return f"{share} waits for the next batch{_for_cores(verdict)}"
+            return f"{share} waits for data"
         case "host" if verdict.on_cpu:
-            return f"{share} goes by in Python and files, outside the model"
+            return f"Python and file I/O outside the model take {share}"
         case "host":
-            return f"{share} goes by in Python, files and launching while nothing computes"
-        case "device" if verdict.on_cpu:
-            return f"the CPU, the device of this run, computes for {share}"
+            return f"the device idles {share} while the host runs Python, I/O and launches"
         case "device":
-            return f"{share} is computing"
+            return f"{'operators' if verdict.on_cpu else 'kernels'} take {share}"
         case "communication":
-            return f"{share} is spent in communication while nothing computes"
+            return f"exposed communication takes {share}"
         case "memory":
-            return f"{share} copies or sets memory with nothing computing meanwhile"
+            return f"exposed copies and memsets take {share}"
         case _:
-            return f"no single part limits {of_step}"
-
-
-def _for_cores(verdict: Verdict) -> str:
-    if not verdict.crowded or verdict.share is None:
-        return ""
-    wait, cores = (quantity(part, "ratio") for part in (verdict.share - verdict.crowded, verdict.crowded))
-    return f" ({wait}) or for cores that its workers have ({cores})"
+            return f"nothing alone limits {of_step}"
 
 
 def _of_step(verdict: Verdict) -> str:
@@ -179,8 +198,8 @@ def _of_step(verdict: Verdict) -> str:
         return "each step"
     length = quantity(verdict.step_ns, "ns")
     if verdict.steps == 0:
-        return f"the {length} from the first to the last device work"
-    return f"{'one step' if verdict.steps == 1 else 'the mean step'} of {length}"
+        return f"the recorded {length}"
+    return f"{'one' if verdict.steps == 1 else 'each'} {length} step"
 
 
 def _on_ranks(verdict: Verdict) -> str:
@@ -204,18 +223,16 @@ def _of_world(verdict: Verdict) -> str:
 
 def _unexplained(verdict: Verdict) -> str:
     """The part of the step that is larger than the limit and that nothing in the run explains."""
-    if verdict.unexplained is None:
-        return ""
-    idle = quantity(verdict.unexplained, "ratio")
-    return f" The device is idle for {idle}, {_why_idle(verdict, 'and the cause of that could not be told')}."
+    return "" if verdict.unexplained is None else f" The device idles {_idle(verdict)}."
 
 
-def _why_idle(verdict: Verdict, hidden: str) -> str:
-    """The gaps that the idle time is made of where they are few, else what hides its cause."""
+def _idle(verdict: Verdict, of_step: str = "") -> str:
+    """How much, and the gaps where they are few, else what hides the cause."""
+    idle = f"{quantity(verdict.unexplained, 'ratio')}{of_step}"
     if not verdict.gaps:
-        return f"{hidden}: {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
+        return f"{idle} for a hidden cause: {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
     told = [f"{quantity(time, 'ns')} in {plain(doing) or 'no recorded call'}" for time, doing in verdict.gaps]
-    return f"most of it in {counted(len(told), 'gap')}: {', '.join(told)}"
+    return f"{idle}, mostly in {counted(len(told), 'gap')}: {', '.join(told)}"
 
 
 def _caution(steps: int | None) -> str:
@@ -223,13 +240,27 @@ def _caution(steps: int | None) -> str:
     if steps is None or steps >= _FEW_STEPS:
         return ""
     if steps == 0:
-        return " No steps are marked in it."
-    return " One step proves little." if steps == 1 else f" That is from {steps} steps only."
+        return " No steps are marked."
+    return " From one step only." if steps == 1 else f" From {steps} steps only."
 
 
 def text(block: Text) -> str:
     """A Text block with its values filled in, on one line."""
     return plain(block.text.format(*(quantity(value.value, value.unit) for value in block.values)), _TEXT_LIMIT)
+
+
+def title_text(title: Title) -> str:
+    """The title of a finding with its names and figures filled in; a line of code is `train.py:41`."""
+    return plain(title.words.format(*map(_in_title, title.figures)), _TITLE_LIMIT)
+
+
+def _in_title(figure: str | Place | Value) -> str:
+    if isinstance(figure, str):
+        return plain(figure, _TITLE_NAME_LIMIT)
+    if hasattr(figure, "unit"):  # no isinstance(): the module of these classes is not needed while a job runs
+        value = cast("Value", figure)
+        return quantity(value.value, value.unit)
+    return plain(f"{_SEPARATORS.split(figure.file)[-1]}:{figure.line}", _TITLE_NAME_LIMIT)
 
 
 def place_text(place: Place) -> str:

@@ -28,7 +28,7 @@ from stepscope.core.report import (
 )
 from stepscope.core.schema import Column
 from stepscope.render.document import Page, Part, Report
-from stepscope.render.format import sentence, text
+from stepscope.render.format import sentence, text, title_text
 
 __all__ = ["SCHEMA", "VERSION", "dumps", "finite", "frame_document", "page_document", "report_document"]
 
@@ -109,7 +109,7 @@ def _finding(block: FindingBlock) -> dict[str, object]:
     finding: Finding = block.finding
     return {
         "rule": block.rule,
-        "title": finding.title,
+        "title": title_text(finding.title),
         "cause": finding.cause,
         "ranks": finding.ranks,
         "gain": asdict(finding.gain) if finding.gain else None,

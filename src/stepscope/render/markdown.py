@@ -23,7 +23,18 @@ from stepscope.render.bars import shares
 from stepscope.render.charts import first_rows, heatmap_table, lanes_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
-from stepscope.render.format import cell, code_lines, gain_text, place_text, plain, quantity, sentence, text
+from stepscope.render.format import (
+    cell,
+    code_lines,
+    figure_text,
+    gain_text,
+    place_text,
+    plain,
+    quantity,
+    sentence,
+    text,
+    title_text,
+)
 
 __all__ = ["escape", "page_markdown", "report_markdown", "table_markdown"]
 
@@ -134,14 +145,12 @@ def _flame(flame: Flame) -> list[str]:
 
 
 def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
-    lines = [f"### {escape(plain(finding.title, limit=400))}", ""]
+    lines = [f"### {escape(title_text(finding.title))}", ""]
     if finding.gain:
         gain = f"**{escape(gain_text(finding.gain, of_steps=report.of_steps))}**: {_with_commands(finding.gain.basis)}"
         lines += [f"{gain} ({escape(finding.gain.confidence)}).", ""]
     lines += [f"Rule {_code(rule)}, cause: {escape(finding.cause)}.", ""]
-    lines += [
-        f"- {escape(plain(e.label))}: {escape(quantity(e.value, e.unit))} ({_code(e.source)})" for e in finding.evidence
-    ]
+    lines += [f"- {escape(plain(e.label))}: {escape(figure_text(e))} ({_code(e.source)})" for e in finding.evidence]
     for place in finding.where:
         source = f": {_code(place.text.strip())}" if place.text.strip() else ""
         lines.append(f"- {_code(place_text(place))}{source}")

@@ -20,7 +20,7 @@ Picture = Bars | Lines | Heatmap | Lanes | Flame | Interval | Table
 _LEFT, _PLOT = 104, 320  # px: where a plot begins, right of its numbers; how high it is
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif"
 _PAGE, _LIMIT = "#ffffff", "#b34700"
-_COLOURS = ("#d98a00", "#0072b2", "#56b4e9", "#a0559f", "#009e73", "#c94a00", "#7f6b2f", "#9aa2ab")  # as in the page
+_COLORS = ("#d98a00", "#0072b2", "#56b4e9", "#a0559f", "#009e73", "#c94a00", "#7f6b2f", "#9aa2ab")  # as in the page
 _HEAT = ((242, 245, 249), (106, 167, 216), (179, 71, 0))
 _FEW = 160  # bars that are wide enough to be seen apart
 _MARKS = 5  # about so many along an axis
@@ -31,7 +31,7 @@ _KINDS = {
     "operator": ("operators", "#a9d2f3"), "call": ("runtime calls", "#a8dcc8"),
     "": ("phases, threads, marks", "#f1f3f5"),
 }  # fmt: skip
-"""What frames are, and their colours, as in the page."""
+"""What frames are, and their colors, as in the page."""
 _LANE = 13  # letters of a label that stand left of a plot
 
 
@@ -68,23 +68,23 @@ def svg(picture: Picture, *subjects: str) -> str:
 
 def _bars(block: Bars) -> tuple[float, list[str]]:
     values = [max(part.value, 0.0) for part in block.parts]
-    parts, colours = shares(values), _colours(part.label for part in block.parts)
+    parts, colors = shares(values), _colors(part.label for part in block.parts)
     whole = (WIDTH - 2 * MARGIN) * (min(sum(values) / block.whole, 1) if block.whole else 1)
     drawn, at = [], float(MARGIN)
-    for share, colour in zip(parts, colours, strict=True):
-        drawn.append(box(at, TITLE + 8, share * whole, 44, colour))
+    for share, color in zip(parts, colors, strict=True):
+        drawn.append(box(at, TITLE + 8, share * whole, 44, color))
         at += share * whole
     told = [
         f"{plain(part.label)} {quantity(share, 'ratio')}, {quantity(part.value, block.unit)}"
         for part, share in zip(block.parts, parts, strict=True)
     ]
-    bottom, legend = _legend(told, colours, TITLE + 78)
+    bottom, legend = _legend(told, colors, TITLE + 78)
     return bottom + MARGIN - 8, [*drawn, *legend]
 
 
 def _lines(block: Lines) -> tuple[float, list[str]]:
-    colours = _colours(line.label for line in block.lines)
-    bottom, drawn = _legend([plain(line.label) for line in block.lines], colours, TITLE + 16)
+    colors = _colors(line.label for line in block.lines)
+    bottom, drawn = _legend([plain(line.label) for line in block.lines], colors, TITLE + 16)
     top = bottom + 6
     xs = sorted({x for line in block.lines for x, _ in line.points})
     bars = block.stacked and len(xs) <= _FEW
@@ -96,9 +96,9 @@ def _lines(block: Lines) -> tuple[float, list[str]]:
     scale = _Scale(xs, marks[-1], top, bars)
     drawn += _axes(scale, marks, block)
     if block.stacked:
-        drawn += _stack(scale, block, colours, bars)
+        drawn += _stack(scale, block, colors, bars)
     else:
-        drawn += [_curve(scale, line.points, colour) for line, colour in zip(block.lines, colours, strict=True)]
+        drawn += [_curve(scale, line.points, color) for line, color in zip(block.lines, colors, strict=True)]
     for limit in block.limits:
         y = scale.y(limit.value)
         drawn.append(f'<path d="M{_LEFT} {y:.1f}H{WIDTH - MARGIN}" stroke="{_LIMIT}" stroke-dasharray="6 4"/>')
@@ -143,27 +143,27 @@ def _columns(block: Lines, xs: Sequence[float]) -> list[list[float]]:
     return [[known.get(x) or 0.0 for x in xs] for known in (dict(line.points) for line in block.lines)]
 
 
-def _stack(scale: _Scale, block: Lines, colours: Sequence[str], bars: bool) -> list[str]:
+def _stack(scale: _Scale, block: Lines, colors: Sequence[str], bars: bool) -> list[str]:
     drawn, below = [], [0.0] * len(scale.xs)
-    for values, colour in zip(_columns(block, scale.xs), colours, strict=True):
+    for values, color in zip(_columns(block, scale.xs), colors, strict=True):
         above = [low + value for low, value in zip(below, values, strict=True)]
         if bars:
             boxes = zip(scale.xs, below, above, strict=True)
             gap = scale.column * 0.12
             drawn += [
-                box(scale.x(x) + gap / 2, scale.y(high), scale.column - gap, scale.y(low) - scale.y(high), colour)
+                box(scale.x(x) + gap / 2, scale.y(high), scale.column - gap, scale.y(low) - scale.y(high), color)
                 for x, low, high in boxes
                 if high > low
             ]
         else:
             there = [f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in zip(scale.xs, above, strict=True)]
             back = [f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in zip(scale.xs, below, strict=True)]
-            drawn.append(f'<path d="M{"L".join([*there, *reversed(back)])}Z" fill="{colour}"/>')
+            drawn.append(f'<path d="M{"L".join([*there, *reversed(back)])}Z" fill="{color}"/>')
         below = above
     return drawn
 
 
-def _curve(scale: _Scale, points: Iterable[tuple[float, float | None]], colour: str) -> str:
+def _curve(scale: _Scale, points: Iterable[tuple[float, float | None]], color: str) -> str:
     """A value holds until the next one; where nothing was recorded the curve is open."""
     path, drawing = [], False
     for x, y in points:
@@ -173,7 +173,7 @@ def _curve(scale: _Scale, points: Iterable[tuple[float, float | None]], colour: 
             at = f"{scale.x(x):.1f}"
             path.append(f"H{at}V{scale.y(y):.1f}" if drawing else f"M{at} {scale.y(y):.1f}")
         drawing = y is not None
-    return f'<path d="{"".join(path)}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+    return f'<path d="{"".join(path)}" fill="none" stroke="{color}" stroke-width="1.5"/>'
 
 
 def _heatmap(block: Heatmap) -> tuple[float, list[str]]:
@@ -203,7 +203,7 @@ def _flame(block: Flame) -> tuple[float, list[str]]:
     laid = boxes(block)
     used = {_kind(frame.kind) for frame in laid}
     kinds = [look for kind, look in _KINDS.items() if kind in used]
-    top, drawn = _legend([name for name, _ in kinds], [colour for _, colour in kinds], TITLE + 16)
+    top, drawn = _legend([name for name, _ in kinds], [color for _, color in kinds], TITLE + 16)
     width = WIDTH - 2 * MARGIN
     shown = [frame for frame in laid if frame.width * width >= 0.5]
     rows = min(max((frame.row for frame in shown), default=0) + 1, _FLAME_ROWS)
@@ -221,8 +221,8 @@ def _frame(frame: Box, top: float, width: float, block: Flame) -> str:
     room = int((wide - 6) / LETTER)
     words = name if len(name) <= room else f"{name[: room - 1]}…" if room > 3 else ""
     told = f"{name}: {quantity(frame.total, block.unit)}, {quantity(frame.width, 'ratio')}"
-    colour = _KINDS[_kind(frame.kind)][1]
-    drawn = box(x, y, max(wide - 0.6, 0.3), _FLAME_ROW - 1, colour)
+    color = _KINDS[_kind(frame.kind)][1]
+    drawn = box(x, y, max(wide - 0.6, 0.3), _FLAME_ROW - 1, color)
     label = words_at(x + 3, y + 14, words, size=12) if words else ""
     return f"<g><title>{escape(told)}</title>{drawn}{label}</g>"
 
@@ -232,14 +232,14 @@ def _kind(kind: str) -> str:
 
 
 def _lanes(block: Lanes) -> tuple[float, list[str]]:
-    colours = dict(zip(block.kinds, _colours(block.kinds), strict=True))
-    top, drawn = _legend([plain(kind) for kind in block.kinds], list(colours.values()), TITLE + 16)
+    colors = dict(zip(block.kinds, _colors(block.kinds), strict=True))
+    top, drawn = _legend([plain(kind) for kind in block.kinds], list(colors.values()), TITLE + 16)
     scale = (WIDTH - MARGIN - _LEFT) / max(block.length, 1)
     for number, lane in enumerate(block.lanes):
         y = top + 8 + number * (_TALLEST_ROW + 4)
         drawn.append(words_at(_LEFT - 8, y + 15, shorten(plain(lane.label), _LANE), fill=QUIET, anchor="end"))
         drawn += [
-            box(_LEFT + start * scale, y, (end - start) * scale, _TALLEST_ROW, colours[what])
+            box(_LEFT + start * scale, y, (end - start) * scale, _TALLEST_ROW, colors[what])
             for start, end, what in lane.spans
         ]
     bottom = top + 8 + len(block.lanes) * (_TALLEST_ROW + 4)
@@ -269,14 +269,14 @@ def _heat(share: float) -> str:
     )
 
 
-def _legend(labels: Sequence[str], colours: Sequence[str], y: float) -> tuple[float, list[str]]:
-    """Names with their colours, in as many rows as they take, and where the rows end."""
+def _legend(labels: Sequence[str], colors: Sequence[str], y: float) -> tuple[float, list[str]]:
+    """Names with their colors, in as many rows as they take, and where the rows end."""
     drawn, x = [], float(MARGIN)
-    for label, colour in zip(labels, colours, strict=True):
+    for label, color in zip(labels, colors, strict=True):
         width = 24 + LETTER * len(label) + 14
         if x > MARGIN and x + width > WIDTH - MARGIN:
             x, y = float(MARGIN), y + 22
-        drawn += [box(x, y - 10, 12, 12, colour), words_at(x + 18, y, label)]
+        drawn += [box(x, y - 10, 12, 12, color), words_at(x + 18, y, label)]
         x += width
     return y + 10, drawn
 
@@ -297,5 +297,5 @@ def _some(values: Sequence[int] | Sequence[float], most: int = 10) -> Sequence[f
     return values[:: max(1, -(-len(values) // most))]
 
 
-def _colours(labels: Iterable[str]) -> list[str]:
-    return [_COLOURS[look] for look in looks(list(labels), len(_COLOURS))]
+def _colors(labels: Iterable[str]) -> list[str]:
+    return [_COLORS[look] for look in looks(list(labels), len(_COLORS))]

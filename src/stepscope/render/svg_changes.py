@@ -1,6 +1,6 @@
 """Changes between two runs as pictures: bars from zero, and a ratio with its interval.
 
-Blue is faster and orange is slower; sign and word say the same, for those who see no difference in the colours.
+Blue is faster and orange is slower; sign and word say the same, for those who see no difference in the colors.
 """
 
 import math
@@ -61,7 +61,7 @@ def interval_drawn(block: Interval) -> tuple[float, list[str]]:
     """Height and drawing: the ratio between its ends on a line of ratios, and the sentence about it."""
     ends = (block.low, block.high, *(block.widened or ()))
     reach = max(*(abs(math.log(end)) for end in ends), math.log(_ROUND[0])) * _ROOM
-    top, middle, colour = TITLE + 44, TITLE + 44 + _HEIGHT / 2, _WAYS.get(block.kind, QUIET)
+    top, middle, color = TITLE + 44, TITLE + 44 + _HEIGHT / 2, _WAYS.get(block.kind, QUIET)
 
     def x(ratio: float) -> float:
         return WIDTH / 2 + (WIDTH / 2 - MARGIN) * min(max(math.log(ratio) / reach, -1.0), 1.0)
@@ -79,12 +79,12 @@ def interval_drawn(block: Interval) -> tuple[float, list[str]]:
         drawn.append(words_at(x(mark), top + _HEIGHT + 18, f"{quantity(mark, None)}×", fill=QUIET, anchor="middle"))
     if block.widened:
         drawn.append(_across(x(block.widened[0]), x(block.widened[1]), middle, f'"{QUIET}" stroke-dasharray="2 4"'))
-    drawn.append(_across(x(block.low), x(block.high), middle, f'"{colour}" stroke-width="3"'))
+    drawn.append(_across(x(block.low), x(block.high), middle, f'"{color}" stroke-width="3"'))
     drawn += [
-        f'<path d="M{x(end):.1f} {middle - 12}V{middle + 12}" stroke="{colour}" stroke-width="3"/>'
+        f'<path d="M{x(end):.1f} {middle - 12}V{middle + 12}" stroke="{color}" stroke-width="3"/>'
         for end in (block.low, block.high)
     ]
-    drawn.append(box(x(block.estimate) - 6, middle - 6, 12, 12, colour))
+    drawn.append(box(x(block.estimate) - 6, middle - 6, 12, 12, color))
     told = wrap(plain(block.meaning, 400), int((WIDTH - 2 * MARGIN) / LETTER))
     below = top + _HEIGHT + 46
     drawn += [words_at(WIDTH / 2, below + 18 * at, line, anchor="middle") for at, line in enumerate(told)]

@@ -18,10 +18,10 @@ LETTER = 7.6
 _WIDE = 13.2  # px of a letter of Chinese, Japanese or Korean
 
 
-def box(x: float, y: float, width: float, height: float, colour: str) -> str:
+def box(x: float, y: float, width: float, height: float, color: str) -> str:
     """A filled box with sharp edges."""
     place = f'x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"'
-    return f'<rect {place} fill="{colour}" shape-rendering="crispEdges"/>'
+    return f'<rect {place} fill="{color}" shape-rendering="crispEdges"/>'
 
 
 def words_at(

@@ -1,6 +1,6 @@
 """A report on a terminal: the first screen says what limits the run and what to change; details follow.
 
-Without a terminal nothing is coloured and the width is 100 columns, or COLUMNS where that is set, so that a pipe or a
+Without a terminal nothing is colored and the width is 100 columns, or COLUMNS where that is set, so that a pipe or a
 file always gets the same text.
 """
 
@@ -38,17 +38,20 @@ from stepscope.render.format import (
     QUANTITY,
     code_lines,
     counted,
+    figure_text,
     gain_text,
     place_text,
     plain,
     quantity,
     sentence,
     text,
+    title_text,
 )
 from stepscope.render.tables import print_table
 
 __all__ = [
     "console_for",
+    "print_checks",
     "print_document",
     "print_finding",
     "print_page",
@@ -61,6 +64,7 @@ _PIPE_WIDTH = 100
 _NARROWEST = 60  # cells: below this nothing lines up, and the terminal may fold as it likes
 _VALUE_COLUMN = 12  # where the values of a finding begin
 _TOP = 3  # findings on the first screen
+_FIGURES = 3  # of each of them: the cost, its cause and the setting at fault; the full report has all
 _FILLS = ("█", "▓", "▒", "░", "▚", "▞", "▪", "·")
 _PLAIN_FILLS = "#=+-*%o."  # for an output that has ASCII only
 _STYLES = ("yellow", "blue", "cyan", "magenta", "green", "red", "white", "bright_black")
@@ -111,6 +115,15 @@ def print_summary(console: Console, report: Report) -> None:
     rest = len(report.findings) - _TOP
     if rest > 0:
         console.print(Line(f"{counted(rest, 'more finding')} in the full report."))
+
+
+def print_checks(console: Console, report: Report) -> None:
+    """Print every rule with what it found, or what it lacks."""
+    checks = report.checks()
+    lacking = len(report.unchecked)
+    more = f"; {counted(lacking, 'more needs', 'more need')} other data" if lacking else ""
+    _print_words(console, Line(f"{counted(len(report.checked), 'check')} done{more}.", style="bold"))
+    print_table(console, replace(checks, title=""))
 
 
 def print_document(console: Console, page: Page) -> None:
@@ -228,7 +241,7 @@ def _legend(console: Console, bars: Bars, values: list[float], width: int) -> li
 
 
 def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
-    """Fill and colour of each part of a bar: they differ without colour too."""
+    """Fill and color of each part of a bar: they differ without color too."""
     fills = _FILLS if console.encoding.lower().startswith("utf") else _PLAIN_FILLS
     return [(fills[i], _STYLES[i]) for i in looks([part.label for part in bars.parts], len(_STYLES))]
 
@@ -236,7 +249,7 @@ def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
 def _print_brief(console: Console, number: int, finding: Finding, *, of_steps: bool, roomy: bool) -> None:
     """A finding in five lines, more only if `roomy`: title and gain, evidence, place, what to do, code."""
     second = _print_heading(console, f"{number}. ", finding, of_steps=of_steps)
-    evidence = [f"{plain(e.label)} {quantity(e.value, e.unit)}" for e in finding.evidence]
+    evidence = [f"{plain(e.label)} {figure_text(e)}" for e in finding.evidence[:_FIGURES]]
     if not roomy:
         evidence = _fitting(evidence, console.width - 3 - second.cell_len)
     lines = [("   ", second.append("; ".join(evidence), style="dim"))]
@@ -263,15 +276,14 @@ def print_finding(console: Console, block: FindingBlock, all_ranks: tuple[int, .
     """Print a finding in full; `all_ranks` are those of the run, `of_steps`: it marks steps."""
     finding = block.finding
     console.print()
-    _print_words(console, Line(plain(finding.title, limit=400), style="bold"))
+    _print_words(console, Line(title_text(finding.title), style="bold"))
     if finding.gain:
         _print_words(console, Line(f"  {gain_text(finding.gain, of_steps=of_steps)}", style="green"))
     _print_field(console, "rule", f"{plain(block.rule)} · {finding.cause}{_ranks(finding.ranks, all_ranks)}")
     if finding.gain:
         _print_field(console, "gain is", f"{plain(finding.gain.basis, limit=400)} ({finding.gain.confidence})")
     for evidence in finding.evidence:
-        value = quantity(evidence.value, evidence.unit)
-        _print_field(console, "evidence", f"{plain(evidence.label)} {value} [{plain(evidence.source)}]")
+        _print_field(console, "evidence", f"{plain(evidence.label)} {figure_text(evidence)} [{plain(evidence.source)}]")
     for place in finding.where:
         _print_field(console, "where", _place(place))
     for advice in finding.advice:
@@ -282,7 +294,7 @@ def print_finding(console: Console, block: FindingBlock, all_ranks: tuple[int, .
 
 def _print_heading(console: Console, lead: str, finding: Finding, *, of_steps: bool) -> Line:
     """Title and gain on one line; a gain that does not fit is returned, to begin the next line."""
-    title = Line(f"{lead}{plain(finding.title, limit=200)}", style="bold")
+    title = Line(f"{lead}{title_text(finding.title)}", style="bold")
     gain = Line(gain_text(finding.gain, of_steps=of_steps), style="green") if finding.gain else Line()
     room = console.width - title.cell_len - gain.cell_len
     if gain and room >= 2:

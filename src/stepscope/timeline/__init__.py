@@ -3,6 +3,7 @@
 Tracks are prepared once for a run; a frame then costs about as much as it has pixels, not as the run has events.
 """
 
+from stepscope.timeline.aggregates import Sums, sums
 from stepscope.timeline.content import Track
 from stepscope.timeline.contents import contents, origin, tracks
 from stepscope.timeline.details import Event, event
@@ -10,7 +11,6 @@ from stepscope.timeline.excerpt import excerpt
 from stepscope.timeline.frame import Frame, frame, inside
 from stepscope.timeline.rows import columns_told, rows_of
 from stepscope.timeline.search import Found, Ref, find
-from stepscope.timeline.sums import Sums, sums
 from stepscope.timeline.windows import drawn, place, step_window
 
 __all__ = [

@@ -5,12 +5,12 @@ from dataclasses import asdict
 from typing import Any
 
 from stepscope.core.run import Run
+from stepscope.timeline.aggregates import Sums
 from stepscope.timeline.content import Floats
 from stepscope.timeline.contents import notes, origin, tracks
 from stepscope.timeline.details import Event, Link
 from stepscope.timeline.frame import Frame, LaneFrame, SpanFrame, ValueFrame
 from stepscope.timeline.search import Found, Ref
-from stepscope.timeline.sums import Sums
 
 __all__ = ["event_answer", "found_answer", "frame_answer", "sums_answer", "tracks_answer", "values_answer"]
 

@@ -18,7 +18,7 @@ Category = Literal[
     "step", "operator", "annotation", "runtime", "python", "compute", "communication", "memory", "sync", "input",
     "waiting", "other",
 ]  # fmt: skip
-"""What spans are coloured by."""
+"""What spans are colored by."""
 DERIVED: frozenset[Kind] = frozenset(("path", "gaps"))
 """Kinds of tracks that analyses give: a search for names, which are those of other tracks, leaves them out."""
 

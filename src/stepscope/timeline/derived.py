@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from stepscope.analyses.critical_path import critical_path
-from stepscope.analyses.idle_gaps import idle_gaps
-from stepscope.analyses.queue_length import queue_length
-from stepscope.analyses.steps import steps
+from stepscope.analyses.critical_path.critical_path import critical_path
+from stepscope.analyses.device.idle_gaps import idle_gaps
+from stepscope.analyses.device.queue_length import queue_length
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.timeline.content import Category, Series, Spans, Track
@@ -26,7 +26,7 @@ _CAUSES: dict[str, Category] = {
 }  # fmt: skip
 _CLASSES: dict[str, Category] = {
     "operator": "operator", "host": "python", "runtime": "runtime", "launch latency": "waiting", "compute": "compute",
-    "communication": "communication", "copy": "memory", "kernel gap": "waiting", "synchronisation": "sync",
+    "communication": "communication", "copy": "memory", "kernel gap": "waiting", "synchronization": "sync",
     "data wait": "input",
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stepscope.analyses._call_sites import user_site
+from stepscope.analyses.lib.call_sites import user_site
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES, Column, Unit
 from stepscope.timeline.content import Category, Spans

@@ -1,4 +1,4 @@
-"""A bounded window of a run for a file that has nobody to ask: one step with its neighbours, every span of it.
+"""A bounded window of a run for a file that has nobody to ask: one step with its neighbors, every span of it.
 
 The window is the step whose length is nearest to the mean, with the step before and after it; where that is too much,
 the step alone, then as much of its beginning as fits. Tracks say how many spans they have outside of it.

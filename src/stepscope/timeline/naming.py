@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from stepscope.analyses._host import categories, enumerated
+from stepscope.analyses.lib.host_events import categories, enumerated
 from stepscope.timeline.content import Category, Spans, Track
 from stepscope.timeline.lanes import Codes, Ints, lanes
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from stepscope.analyses.steps import steps
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.communication import is_communication
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from stepscope.analyses._device import device_work
-from stepscope.analyses._memory import memory_events, named_device
-from stepscope.analyses.gpu_counters import gpu_counters
+from stepscope.analyses.device.gpu_counters import gpu_counters
+from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.memory.lib.memory_events import memory_events, named_device
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import spans, union
 from stepscope.core.run import Run

@@ -9,6 +9,7 @@ from typing import Literal
 
 from stepscope.core.errors import StepscopeError
 from stepscope.core.run import Run
+from stepscope.run_format.files import END
 
 __all__ = ["Following", "State", "state_of"]
 
@@ -26,7 +27,7 @@ _SHARE = 4  # of one core at most a fourth goes into following: the job may need
 def state_of(folder: Path) -> State:
     """How the job of a run directory stands; one that is not heard of counts as died."""
     try:
-        end = json.loads((folder / "end.json").read_text(encoding="utf-8"))
+        end = json.loads((folder / END).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return "running" if time.time() - _last_word(folder) < _SILENT else "died"
     return "ended" if end.get("exit_code") == 0 else "died"

@@ -191,7 +191,7 @@ def _shaped(make: Any) -> Any:
 
 
 def known_batch_size() -> None:
-    """The batch size is known: a list of images is counted by its length, not by the colours of the first image."""
+    """The batch size is known: a list of images is counted by its length, not by the colors of the first image."""
     net, images = Net(), TensorDataset(torch.ones(10, 3, 2, 2), torch.ones(10))
     for _ in DataLoader(images, 4, collate_fn=lambda rows: tuple(zip(*rows, strict=True))):
         net.step(torch.ones(4, 8))

@@ -34,7 +34,7 @@ def ask(stage, name, frame, function=None, arguments=None):
 
 
 def label(entered, frame, arguments=None):
-    assert arguments is None or type(arguments[0]) is Labelled
+    assert arguments is None or type(arguments[0]) is Labeled
     told.append(("label", entered, (frame.f_back if arguments is None else frame).f_code.co_name))
 
 
@@ -74,7 +74,7 @@ def setting(function):
     sys.setprofile(function)
 
 
-class Labelled:
+class Labeled:
     def __enter__(self):
         return self
 
@@ -92,8 +92,8 @@ def made():
     for number, function in enumerate((outer, raising, nested, produced, setting), 11):
         every.add(function.__code__, CALL, TRANSFORM, number, 0, 0)
     every.add(zlib.crc32, CALL, DECODE, -1, 0, 0)
-    every.add(Labelled.__enter__.__code__, ENTERS, LABEL, 0, 0, 0)
-    every.add(Labelled.__exit__.__code__, LEAVES, LABEL, 0, 0, 0)
+    every.add(Labeled.__enter__.__code__, ENTERS, LABEL, 0, 0, 0)
+    every.add(Labeled.__exit__.__code__, LEAVES, LABEL, 0, 0, 0)
     return every, its_stop
 
 
@@ -114,7 +114,7 @@ def spans_of_every_kind():
     nested(100)
     produced(3)
     zlib.crc32(b"x")
-    with Labelled():
+    with Labeled():
         pass
     thread = threading.Thread(target=outer, args=(1,))
     thread.start()

@@ -18,7 +18,7 @@ export function drawBars(host: HTMLElement, block: BarsBlock, app: App): void {
     const share = sum > 0 ? (values[index] ?? 0) / sum : 0;
     return { name: named(plain(part.label), app.words), value: quantity(part.value, block.unit), share: quantity(share, "ratio"), width: share * scale };
   });
-  const colours = looks(block.parts.map((part) => part.label));
+  const colors = looks(block.parts.map((part) => part.label));
   const drawing = document.createElementNS(SVG, "svg");
   drawing.setAttribute("class", "bar");
   drawing.setAttribute("viewBox", `0 0 ${WIDTH} 10`);
@@ -27,20 +27,20 @@ export function drawBars(host: HTMLElement, block: BarsBlock, app: App): void {
   drawing.setAttribute("aria-label", labels.map((label) => `${label.name} ${label.share}`).join("; "));
   let start = 0;
   labels.forEach((label, index) => {
-    drawing.append(part(colours[index] ?? 0, start, label.width, `${label.name}: ${label.value}, ${label.share}`));
+    drawing.append(part(colors[index] ?? 0, start, label.width, `${label.name}: ${label.value}, ${label.share}`));
     start += label.width;
   });
   const legend = labels.map((label, index) =>
-    element("li", {}, element("i", { class: `part${colours[index]}` }), `${label.name} `, element("b", {}, label.share), " ", element("span", {}, label.value)),
+    element("li", {}, element("i", { class: `part${colors[index]}` }), `${label.name} `, element("b", {}, label.share), " ", element("span", {}, label.value)),
   );
   host.append(
     element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), drawing, element("ul", { class: "legend" }, ...legend)),
   );
 }
 
-function part(colour: number, start: number, width: number, words: string): SVGRectElement {
+function part(color: number, start: number, width: number, words: string): SVGRectElement {
   const made = document.createElementNS(SVG, "rect");
-  made.setAttribute("class", `part${colour}`);
+  made.setAttribute("class", `part${color}`);
   made.setAttribute("x", start.toFixed(2));
   made.setAttribute("width", width.toFixed(2));
   made.setAttribute("height", "10");

@@ -1,5 +1,5 @@
 // Differences B less A: a bar from zero, blue to the left for what got faster, orange to the right for what got slower,
-// and always the sign and the word, so that nothing hangs on a colour.
+// and always the sign and the word, so that nothing hangs on a color.
 
 import type { App } from "../app";
 import type { Cell, TableBlock, Unit } from "../document/types";

@@ -1,19 +1,20 @@
-// Colours of parts: apart for people who see fewer colours, and the same part has the same colour everywhere.
+// Colors of parts: apart for people who see fewer colors, and the same part has the same color everywhere.
 
-export const COLOURS = 8; // --p0 to --p7 of the style sheet
+export const COLORS = 8; // --p0 to --p7 of the style sheet
 
 const FIXED: Record<string, number> = {
   "data wait": 0, "waiting for a batch": 0, computing: 1, fetching: 1, training: 2, blocked: 3,
-  "serialising and sending": 4, starved: 5, "waiting for a core": 6, ahead: COLOURS - 1, neither: COLOURS - 1, other: COLOURS - 1,
+  "serializing and sending": 4, "idle, out of order": 5, "waiting for a core": 6, "idle, queue full": COLORS - 1,
+  neither: COLORS - 1, other: COLORS - 1,
 };
 
-/** Which colour each label takes: what has one of its own looks the same in every chart, as in render/bars.py. */
+/** Which color each label takes: what has one of its own looks the same in every chart, as in render/bars.py. */
 export function looks(labels: readonly string[]): number[] {
   let next = 0;
-  return labels.map((label) => (Object.hasOwn(FIXED, label) ? FIXED[label] : undefined) ?? 1 + (next++ % (COLOURS - 2)));
+  return labels.map((label) => (Object.hasOwn(FIXED, label) ? FIXED[label] : undefined) ?? 1 + (next++ % (COLORS - 2)));
 }
 
-/** The value of a colour of the style sheet, for a chart that is painted. */
-export function colour(name: string): string {
+/** The value of a color of the style sheet, for a chart that is painted. */
+export function color(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

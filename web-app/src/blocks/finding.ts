@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Finding, Place } from "../document/types";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
-import { codeLines, gainParts, placeText, plain, quantity } from "../format/format";
+import { codeLines, figureText, gainParts, placeText, plain } from "../format/format";
 import { editorAddress } from "../shell/editor";
 import { showSteps } from "../timeline";
 import { sourceAddress } from "../views/sources";
@@ -28,13 +28,13 @@ export function drawFinding(host: HTMLElement, finding: Finding, app: App): void
   host.append(article);
 }
 
-/** `saves 12–20 ms of the mean step (8–13 %)`, in the language of the page. */
+/** `could save 8–13 % (12–20 ms per step)`, in the language of the page. */
 export function gainWords(finding: Finding, app: App): string {
   const { words, document } = app;
   if (!finding.gain) return "";
   const ofSteps = document.schema === "stepscope-report" && document.run.step_ns !== null;
   const { times, shares } = gainParts(finding.gain, ofSteps);
-  return shares ? `${words.saves} ${times} ${words.ofStep} (${shares})` : `${words.saves} ${times} ${words.ofRecording}`;
+  return shares ? `${words.saves} ${shares} (${times} ${words.ofStep})` : `${words.saves} ${times} ${words.ofRecording}`;
 }
 
 function evidence(finding: Finding, app: App): HTMLElement | string {
@@ -43,7 +43,7 @@ function evidence(finding: Finding, app: App): HTMLElement | string {
       "div",
       {},
       element("dt", {}, plain(one.label)),
-      element("dd", {}, unbroken(quantity(one.value, one.unit, !Number.isInteger(one.value))), " ", source(one.source, app), inStep(finding, one.step, app)),
+      element("dd", {}, unbroken(figureText(one)), " ", source(one.source, app), inStep(finding, one.step, app)),
     ),
   );
   return items.length ? element("dl", { class: "evidence" }, ...items) : "";

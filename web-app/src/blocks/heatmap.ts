@@ -8,7 +8,7 @@ import { plain, quantity } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
 import { asTable } from "./as_table";
-import { colour } from "./colours";
+import { color } from "./colours";
 import { goToColumn, hasTimeline, stepForm } from "./when";
 
 const ROW = 18; // px of a row where there are few
@@ -56,9 +56,9 @@ function option(block: HeatmapBlock, words: Words): Option {
       bottom: 0,
       itemWidth: 10,
       itemHeight: 120,
-      textStyle: { color: colour("--quiet") },
+      textStyle: { color: color("--quiet") },
       text: [quantity(most, block.unit), quantity(least, block.unit)],
-      inRange: { color: [colour("--heat0"), colour("--heat1"), colour("--heat2")] },
+      inRange: { color: [color("--heat0"), color("--heat1"), color("--heat2")] },
     },
     series: [{ type: "heatmap", data: block.values.flatMap((row, y) => row.map((value, x) => [x, y, value])).filter((point) => point[2] !== null) }],
   };

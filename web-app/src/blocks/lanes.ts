@@ -14,10 +14,10 @@ const WIDTH = 10_000; // units of the drawing, stretched to the page
 const MARKS = 4;
 
 export function drawLanes(host: HTMLElement, block: LanesBlock, app: App, key: string): Cleanup {
-  const colours = new Map(block.kinds.map((kind, at) => [kind, looks(block.kinds)[at] ?? 0]));
-  const rows = block.lanes.flatMap((lane) => [element("span", { class: "lane-name" }, named(plain(lane.label), app.words)), laneOf(lane, block, colours, app.words)]);
+  const colors = new Map(block.kinds.map((kind, at) => [kind, looks(block.kinds)[at] ?? 0]));
+  const rows = block.lanes.flatMap((lane) => [element("span", { class: "lane-name" }, named(plain(lane.label), app.words)), laneOf(lane, block, colors, app.words)]);
   const marks = Array.from({ length: MARKS + 1 }, (_, at) => element("span", {}, onAxis((block.length * at) / MARKS, "ns", block.length)));
-  const legend = block.kinds.map((kind) => element("li", {}, element("i", { class: `part${colours.get(kind)}` }), named(plain(kind), app.words)));
+  const legend = block.kinds.map((kind) => element("li", {}, element("i", { class: `part${colors.get(kind)}` }), named(plain(kind), app.words)));
   const { details, clean } = asTable(() => tableOf(block), app, key);
   host.append(
     element(
@@ -31,7 +31,7 @@ export function drawLanes(host: HTMLElement, block: LanesBlock, app: App, key: s
   return clean;
 }
 
-function laneOf(lane: LanesBlock["lanes"][number], block: LanesBlock, colours: ReadonlyMap<string, number>, words: Words): SVGSVGElement {
+function laneOf(lane: LanesBlock["lanes"][number], block: LanesBlock, colors: ReadonlyMap<string, number>, words: Words): SVGSVGElement {
   const drawing = document.createElementNS(SVG, "svg");
   drawing.setAttribute("viewBox", `0 0 ${WIDTH} 10`);
   drawing.setAttribute("preserveAspectRatio", "none");
@@ -40,7 +40,7 @@ function laneOf(lane: LanesBlock["lanes"][number], block: LanesBlock, colours: R
   const scale = WIDTH / Math.max(block.length, 1);
   for (const [start, end, what] of lane.spans) {
     const box = document.createElementNS(SVG, "rect");
-    box.setAttribute("class", `part${colours.get(what) ?? 0}`);
+    box.setAttribute("class", `part${colors.get(what) ?? 0}`);
     box.setAttribute("x", (start * scale).toFixed(1));
     box.setAttribute("width", ((end - start) * scale).toFixed(1));
     box.setAttribute("height", "10");

@@ -9,7 +9,7 @@ import { named } from "../words";
 import type { Words } from "../words/en";
 import { draggedRange, rangePart } from "./range";
 import { asTable } from "./as_table";
-import { colour, looks } from "./colours";
+import { color, looks } from "./colours";
 import { goToColumn, hasTimeline, stepForm, toMoments } from "./when";
 
 const NARROW = 600; // px of a page on which a legend takes a second line
@@ -49,14 +49,14 @@ function isBars(block: LinesBlock): boolean {
 }
 
 function option(block: LinesBlock, words: Words): Option {
-  const colours = looks(block.lines.map((line) => line.label)).map((at) => colour(`--p${at}`));
+  const colors = looks(block.lines.map((line) => line.label)).map((at) => color(`--p${at}`));
   const bars = isBars(block);
   const last = Math.max(0, ...block.lines.map((line) => line.points.at(-1)?.[0] ?? 0));
   const most = highest(block);
   return {
-    color: colours,
+    color: colors,
     grid: { left: 8, right: 16, top: innerWidth < NARROW && block.lines.length > 3 ? 54 : 34, bottom: 4, containLabel: true },
-    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: colour("--ink") }, data: block.lines.map((line) => named(plain(line.label), words)) },
+    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: color("--ink") }, data: block.lines.map((line) => named(plain(line.label), words)) },
     tooltip: tooltip({ trigger: "axis", formatter: (points: Point[]) => told(block, points, words) }),
     xAxis: axis({
       type: bars ? "category" : "value",
@@ -93,8 +93,8 @@ function limits(block: LinesBlock, words: Words): Option | undefined {
   return {
     silent: true,
     symbol: "none",
-    lineStyle: { color: colour("--warn"), type: "dashed" },
-    label: { position: "insideStartTop", color: colour("--ink"), formatter: (mark: { name: string }) => mark.name },
+    lineStyle: { color: color("--warn"), type: "dashed" },
+    label: { position: "insideStartTop", color: color("--ink"), formatter: (mark: { name: string }) => mark.name },
     data: block.limits.map((limit) => ({ yAxis: limit.value, name: `${named(plain(limit.label), words)} ${quantity(limit.value, block.unit)}` })),
   };
 }

@@ -1,4 +1,4 @@
-// ECharts with the parts that the page uses, in the colours of the style sheet.
+// ECharts with the parts that the page uses, in the colors of the style sheet.
 
 import { BarChart, CustomChart, HeatmapChart, LineChart } from "echarts/charts";
 import {
@@ -12,7 +12,7 @@ import {
 import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import type { Cleanup } from "../app";
-import { colour } from "../blocks/colours";
+import { color } from "../blocks/colours";
 
 echarts.use([
   BarChart,
@@ -35,10 +35,10 @@ export type Chart = echarts.ECharts;
 /** What a click on a chart does, at px of it. */
 export type Led = (chart: Chart, at: [number, number]) => void;
 
-/** Draw a chart into `host`, and again in other colours when the theme changes; `option` is asked each time. `onPoint`: a click, in pixels; `drawn` gets the chart. */
+/** Draw a chart into `host`, and again in other colors when the theme changes; `option` is asked each time. `onPoint`: a click, in pixels; `drawn` gets the chart. */
 export function drawChart(host: HTMLElement, option: () => Option, onPoint?: Led, drawn?: (chart: Chart) => void): Cleanup {
   const chart = echarts.init(host, null, { renderer: "canvas" });
-  const draw = () => chart.setOption({ animation: false, textStyle: { color: colour("--ink") }, ...option() } as echarts.EChartsCoreOption, true);
+  const draw = () => chart.setOption({ animation: false, textStyle: { color: color("--ink") }, ...option() } as echarts.EChartsCoreOption, true);
   draw();
   if (onPoint) chart.getZr().on("click", (event) => onPoint(chart, [event.offsetX, event.offsetY]));
   drawn?.(chart);
@@ -52,14 +52,14 @@ export function drawChart(host: HTMLElement, option: () => Option, onPoint?: Led
   };
 }
 
-/** An axis in quiet colours. */
+/** An axis in quiet colors. */
 export function axis(more: Option): Option {
   return {
-    axisLine: { lineStyle: { color: colour("--line") } },
+    axisLine: { lineStyle: { color: color("--line") } },
     axisTick: { show: false },
-    axisLabel: { color: colour("--quiet"), ...(more["axisLabel"] as Option | undefined) },
-    splitLine: { lineStyle: { color: colour("--line") } },
-    nameTextStyle: { color: colour("--quiet") },
+    axisLabel: { color: color("--quiet"), ...(more["axisLabel"] as Option | undefined) },
+    splitLine: { lineStyle: { color: color("--line") } },
+    nameTextStyle: { color: color("--quiet") },
     ...Object.fromEntries(Object.entries(more).filter(([name]) => name !== "axisLabel")),
   };
 }
@@ -69,9 +69,9 @@ export function tooltip(more: Option): Option {
   return {
     renderMode: "richText",
     confine: true,
-    backgroundColor: colour("--card"),
-    borderColor: colour("--line"),
-    textStyle: { color: colour("--ink"), fontSize: 12 },
+    backgroundColor: color("--card"),
+    borderColor: color("--line"),
+    textStyle: { color: color("--ink"), fontSize: 12 },
     ...more,
   };
 }

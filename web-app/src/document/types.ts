@@ -61,13 +61,25 @@ export interface Gain {
   confidence: string;
 }
 
+export interface Evidence {
+  label: string;
+  value: number | null;
+  unit: Unit | null;
+  source: string;
+  step?: number | null;
+  /** The value's part of the mean step. */
+  share: number | null;
+  /** The whole that the value belongs to, in its unit. */
+  of: number | null;
+}
+
 export interface Finding {
   rule: string;
   title: string;
   cause: string;
   ranks: number[];
   gain: Gain | null;
-  evidence: { label: string; value: number | null; unit: Unit | null; source: string; step?: number | null }[];
+  evidence: Evidence[];
   where: Place[];
   advice: { text: string; code: string }[];
 }

@@ -1,6 +1,6 @@
 // The only place a number becomes text, with the same result as src/stepscope/render/format.py: a test compares both.
 
-import type { Cell, Gain, Place, Unit } from "../document/types";
+import type { Cell, Evidence, Gain, Place, Unit } from "../document/types";
 import { toFixed, toPrecision } from "./rounding";
 
 export const ABSENT = "–";
@@ -63,6 +63,17 @@ export function counted(number: number, noun: string, nouns = `${noun}s`): strin
   return `${count(number)} ${number === 1 ? noun : nouns}`;
 }
 
+/** The value of an evidence with what it is a part of: `19.6 ms · 82 %`, `1.96 of 2`. */
+export function figureText(one: Evidence): string {
+  const told = figure(one.value, one.unit);
+  const whole = one.of === null ? told : `${told} of ${figure(one.of, one.unit)}`;
+  return one.share === null ? whole : `${whole} · ${quantity(one.share, "ratio")}`;
+}
+
+function figure(value: number | null, unit: Unit | null): string {
+  return quantity(value, unit, !Number.isInteger(value));
+}
+
 /** `12–20 ms` and `8–13 %` of a gain; no share where the source marks no steps. */
 export function gainParts(gain: Gain, ofSteps: boolean): { times: string; shares: string } {
   const [scale, suffix] = scaleOf(gain.high_ns, TIMES);
@@ -72,10 +83,10 @@ export function gainParts(gain: Gain, ofSteps: boolean): { times: string; shares
   return { times, shares: `${range(percent(low), percent(high))} %` };
 }
 
-/** `saves 12–20 ms of the mean step (8–13 %)`. */
+/** `could save 8–13 % (12–20 ms per step)`. */
 export function gainText(gain: Gain, ofSteps: boolean): string {
   const { times, shares } = gainParts(gain, ofSteps);
-  return shares ? `saves ${times} of the mean step (${shares})` : `saves ${times} of the recorded time`;
+  return shares ? `could save ${shares} (${times} per step)` : `could save ${times} of the recorded time`;
 }
 
 /** `train.py:41 in __getitem__`. */

@@ -1,4 +1,4 @@
-// Above the tracks: the search and the buttons, what the colours mean, and what is not drawn.
+// Above the tracks: the search and the buttons, what the colors mean, and what is not drawn.
 
 import { element } from "../dom/element";
 import { quoted } from "../tables/deeper";

@@ -185,13 +185,13 @@ function values(context: CanvasRenderingContext2D, picture: Picture, row: TrackR
   const [bottom, size] = [row.top + row.height - 4, row.height - row.head - 8];
   const perPixel = (frame.end - frame.start) / frame.width;
   const y = (value: number) => bottom - (Math.max(0, value) / most) * size;
-  const colour = fillOf(row.track.unit === "bytes" ? "memory" : "compute", "", theme.dark).fill;
+  const color = fillOf(row.track.unit === "bytes" ? "memory" : "compute", "", theme.dark).fill;
   for (let pixel = 0; pixel < found.low.length; pixel++) {
     const [low, high] = [found.low[pixel], found.high[pixel]];
     if (low === null || low === undefined || high === null || high === undefined) continue;
     const x = scale.x(frame.start + pixel * perPixel);
     const wide = scale.x(frame.start + (pixel + 1) * perPixel) - x + 0.3;
-    context.fillStyle = colour;
+    context.fillStyle = color;
     context.globalAlpha = 0.28;
     context.fillRect(x, y(low), wide, bottom - y(low));
     context.globalAlpha = 0.95;

@@ -1,4 +1,4 @@
-// Colours of categories: fixed, apart for people who see fewer colours (Okabe and Ito), and readable in light and dark.
+// Colors of categories: fixed, apart for people who see fewer colors (Okabe and Ito), and readable in light and dark.
 
 import type { Category } from "./types";
 
@@ -32,7 +32,7 @@ export interface Theme {
   text: string;
 }
 
-/** The colours of the page as they are now. */
+/** The colors of the page as they are now. */
 export function themeOf(host: Element): Theme {
   const style = getComputedStyle(host);
   const value = (name: string) => style.getPropertyValue(name).trim();
@@ -50,7 +50,7 @@ export interface Fill {
 
 const known = new Map<string, Fill>();
 
-/** The fill of a span: that of its category, a little lighter or darker by its name, so that neighbours stand apart. */
+/** The fill of a span: that of its category, a little lighter or darker by its name, so that neighbors stand apart. */
 export function fillOf(category: Category, name: string, dark: boolean): Fill {
   const key = `${dark ? 1 : 0}${category}${hash(name) % SHADES.length}`;
   const found = known.get(key);
@@ -65,7 +65,7 @@ export function categoryFill(category: Category, dark: boolean): string {
   return FILLS[category][dark ? 1 : 0];
 }
 
-const SHADES = [1, 0.92, 1.08, 1.16] as const; // near each other: a category stays one colour
+const SHADES = [1, 0.92, 1.08, 1.16] as const; // near each other: a category stays one color
 
 function shaded(hex: string, by: number): Fill {
   const parts = [1, 3, 5].map((at) => Math.min(255, Math.round(parseInt(hex.slice(at, at + 2), 16) * by)));

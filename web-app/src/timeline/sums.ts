@@ -1,4 +1,4 @@
-// What is in a window, by name: as src/stepscope/timeline/sums.py does it, span by span.
+// What is in a window, by name: as src/stepscope/timeline/aggregates.py does it, span by span.
 
 import { inside, type Lane } from "./cut";
 import type { Category, NameSum, SumGroup, Sums, Track, Window } from "./types";

@@ -59,7 +59,7 @@ const en = {
   what: { in: "in", from: "from", launches: "launches", "launched by": "launched by" } as Record<string, string>,
   categories: {
     step: "step", operator: "operator", annotation: "annotation", runtime: "runtime call", python: "Python", compute: "kernel",
-    communication: "communication", memory: "copy, set", sync: "synchronisation", input: "loading", waiting: "waiting", other: "other",
+    communication: "communication", memory: "copy, set", sync: "synchronization", input: "loading", waiting: "waiting", other: "other",
   },
 };
 

@@ -178,7 +178,7 @@ static int asked(Watch *self, Open *open, PyObject *frame, void *inner)
 }
 
 /* A label is entered or left, by a frame that is an object, or with these arguments by the caller of one that is not. */
-static int labelled(Watch *self, PyObject *frame, PyObject *arguments, PyObject *entered)
+static int labeled(Watch *self, PyObject *frame, PyObject *arguments, PyObject *entered)
 {
     if (frame)
         return calls_told(PyObject_CallFunctionObjArgs(self->label, entered, frame, NULL));
@@ -193,7 +193,7 @@ static int begins(Watch *self, Target *target, PyObject *frame, void *inner, voi
 {
     PyObject *label = inner && target->kind != TIMED ? arguments_of(inner) : NULL;
     if (target->kind == LEAVES) {
-        int failed = labelled(self, frame, label, Py_False);
+        int failed = labeled(self, frame, label, Py_False);
         Py_XDECREF(label);
         return failed;
     }
@@ -222,7 +222,7 @@ static int returns(Watch *self, PyObject *frame, PyObject *result)
     int failed = 0;
     if (open.target->kind == ENTERS) {
         if (result)
-            failed = labelled(self, frame, open.before, Py_True);
+            failed = labeled(self, frame, open.before, Py_True);
     } else {
         long long end = calls_now(CLOCK_MONOTONIC), cpu = calls_now(CLOCK_THREAD_CPUTIME_ID);
         int begun_only = result && (PyObject *)Py_TYPE(result) == self->generator; /* it has done nothing yet */

@@ -18,10 +18,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Importer, Sink
+from stepscope.core.importing import Importer, Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto.whole import read_whole
-from stepscope.native import COMPILED
 
 __all__ = ["IMPORTER"]
 
@@ -61,15 +60,13 @@ def _collector_paused() -> Iterator[None]:
 
 
 def _read(path: AnyPath, sink: Sink) -> None:
-    """By the compiled scanner where there is one, else, and where it cannot, by the reader of whole texts."""
-    if COMPILED:
-        from stepscope.importers.kineto.scanned import Unfit, read_scanned
+    """By the compiled scanner, and where it cannot, by the reader of whole texts."""
+    from stepscope.importers.kineto.scanned import Unfit, read_scanned  # not at the top: a sniff does not need it
 
-        try:
-            return read_scanned(path, sink)
-        except (Unfit, OSError):  # what cannot be opened is told below
-            pass
-    return read_whole(path, sink)
+    try:
+        return read_scanned(path, sink)
+    except (Unfit, OSError):  # what cannot be opened is told below
+        return read_whole(path, sink)
 
 
 IMPORTER = Importer(sniff=sniff, read=read, clock="the profiler's clock, ns since the Unix epoch")

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
 
 __all__ = ["whole_until"]
 

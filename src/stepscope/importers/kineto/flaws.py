@@ -3,7 +3,7 @@
 import codecs
 from dataclasses import dataclass
 
-from stepscope.core.places import AnyPath
+from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto.stream import opened
 
 __all__ = ["NO_PLACE", "Flaw", "place_of"]

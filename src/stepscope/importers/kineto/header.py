@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers import rank_in_name
 from stepscope.importers.kineto.columns import Event, as_json
 from stepscope.importers.kineto.decimals import FARTHEST, whole_number

@@ -1,4 +1,4 @@
-"""JSON read strictly first; a damaged document is read event by event, and what cannot be mended is counted."""
+"""JSON read strictly first; a damaged document is read event by event, and what cannot be repaired is counted."""
 
 import itertools
 import json
@@ -68,7 +68,7 @@ class Document:
 
 
 def parse(text: str, note: Note) -> Document:
-    """Read the first JSON value of `text`; decimals stay text. What was mended or lost goes to `note`.
+    """Read the first JSON value of `text`; decimals stay text. What was repaired or lost goes to `note`.
 
     Raises NotJson when not even a tolerant reader finds a JSON value.
     """
@@ -231,7 +231,7 @@ class Repair:
             piece = piece.rstrip(_BLANK)[:-1]
         found, repaired, lost = mended_members(piece, self.decoders)
         members.update(found)
-        self.note("header that was not valid JSON: mended", int(repaired > 0))
+        self.note("header that was not valid JSON: repaired", int(repaired > 0))
         self.note("header entry that is not valid JSON: not read", lost)
         if closed:
             self.at = len(self.text.rstrip(_BLANK)) - 1
@@ -280,7 +280,7 @@ class Repair:
                 if following and self.element_at(following.end()) == "event":
                     return False
             else:
-                self.note("event that was not valid JSON: mended", 1)
+                self.note("event that was not valid JSON: repaired", 1)
                 self.at = end.end()
                 return True
         if tried < _ENDS_TRIED:

@@ -12,8 +12,8 @@ import re
 
 import polars as pl
 
+from stepscope.core.importing import Sink
 from stepscope.core.schema import TABLES, polars_schema
-from stepscope.core.trace import Sink
 from stepscope.importers.kineto.columns import Event, located
 from stepscope.importers.kineto.header import Identity
 

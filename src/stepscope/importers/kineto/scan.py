@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Progress
+from stepscope.core.importing import Progress
+from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto import json_repair, mending
 from stepscope.importers.kineto.flaws import Flaw, place_of
 from stepscope.importers.kineto.json_pieces import Decoders, without_lone_surrogates

@@ -6,8 +6,8 @@ from operator import itemgetter
 import numpy as np
 import polars as pl
 
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto.columns import Event, identifiers
 from stepscope.importers.kineto.events import (
     HOST_KINDS,

@@ -1,4 +1,4 @@
-"""The text of a trace file: gzip told by content, damage at the end mended, every encoding that JSON may come in."""
+"""The text of a trace file: gzip told by content, damage at the end repaired, every encoding that JSON may come in."""
 
 import codecs
 import gzip
@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Callable
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath, look_again
+from stepscope.core.paths import AnyPath, look_again
 
 __all__ = ["REPLACED", "Note", "check_packing", "damage_of", "decoded", "read_text", "replaced_in"]
 
 Note = Callable[[str, int], None]
-"""Called with the reason and the count of something that was left out or mended."""
+"""Called with the reason and the count of something that was left out or repaired."""
 
 REPLACED = "bytes that are not UTF-8: shown as replacement characters"
 """Told of bytes that could not be decoded."""
@@ -33,7 +33,7 @@ _PARTLY = ": what could be unpacked was read"
 
 
 def read_text(path: AnyPath, note: Note) -> str:
-    """Return the text of `path`. Damage that could be mended goes to `note`; raises BadInput if nothing is left."""
+    """Return the text of `path`. Damage that could be repaired goes to `note`; raises BadInput if nothing is left."""
     try:
         raw = _raw(path)
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from isal import igzip, igzip_lib
 
-from stepscope.core.places import AnyPath
+from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto.source import check_packing, damage_of
 
 if TYPE_CHECKING:

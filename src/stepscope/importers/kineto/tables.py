@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
 from stepscope.importers.kineto.columns import (
     NOWHERE,
     UNKNOWN,

@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Any, Protocol
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto import header as headers
 from stepscope.importers.kineto import other_writers, tables
 from stepscope.importers.kineto.columns import Event

@@ -1,12 +1,12 @@
-"""A trace read as one text, by Python alone: the reference, and the reader of files that the scanner cannot read."""
+"""A trace read as one text, by Python: the reader of files that the scanner cannot read."""
 
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto import tables
 from stepscope.importers.kineto.columns import Event
 from stepscope.importers.kineto.events import RANGES, Rows, bulk, finish, sort_events

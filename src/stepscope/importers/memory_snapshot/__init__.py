@@ -17,8 +17,8 @@ Times: `time_us` of the entries, µs since the Unix epoch; older snapshots have 
 
 import re
 
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Importer, Sink
+from stepscope.core.importing import Importer, Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers import rank_in_name
 from stepscope.importers.memory_snapshot.plain_pickle import load
 from stepscope.importers.memory_snapshot.tables import add_snapshot

@@ -7,7 +7,7 @@ import pickle
 import zlib
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath, look_again
+from stepscope.core.paths import AnyPath, look_again
 
 __all__ = ["AGAIN", "load"]
 

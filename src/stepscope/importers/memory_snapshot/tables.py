@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.memory_snapshot.plain_pickle import AGAIN
 from stepscope.importers.memory_snapshot.stacks import Stacks
 

@@ -5,7 +5,7 @@ being written is left out; a file that is missing or damaged costs its own table
 it noted, and the notes are shown.
 
 Times: the monotonic clock of each process, brought to the Unix epoch with the pair of readings in the header of each
-file. The traces of the traced windows are read with the importer that recognises them, and get the rank of their
+file. The traces of the traced windows are read with the importer that recognizes them, and get the rank of their
 process. Of several jobs in one run (a sweep, a restart) the largest is read, see `jobs`; the folder of a process stands
 for the job that it is of.
 """
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath, is_file, is_folder
-from stepscope.core.trace import Importer, Part, Sink
+from stepscope.core.importing import Importer, Part, Sink
+from stepscope.core.paths import AnyPath, is_file, is_folder
 from stepscope.importers.run_dir.jobs import jobs_of, tell_others
 from stepscope.importers.run_dir.json_files import read_object
 from stepscope.importers.run_dir.launcher import (
@@ -28,6 +28,7 @@ from stepscope.importers.run_dir.launcher import (
 from stepscope.importers.run_dir.loading import note_strangers
 from stepscope.importers.run_dir.process import add_process, add_recorded, find_processes, is_process
 from stepscope.importers.run_dir.steps import has_steps, step_damage
+from stepscope.run_format import files
 
 __all__ = ["IMPORTER", "read_recorded"]
 
@@ -36,7 +37,7 @@ def sniff(path: AnyPath, head: bytes) -> bool:
     """A folder with a run.json, or (the launcher could not write one) with folders of processes; or one of these."""
     if head or not is_folder(path):
         return False
-    return is_file(path / "run.json") or any(path.glob("rank-*.pid-*/steps.bin")) or is_process(path)
+    return is_file(path / files.RUN) or any(path.glob(f"rank-*.pid-*/{files.STEPS}")) or is_process(path)
 
 
 def read(path: AnyPath, sink: Sink) -> None:
@@ -56,9 +57,9 @@ def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
         raise BadInput(path, "not a run directory: it holds no run.json and no process", next_step=advice)
     asked = path.name if is_process(path) else ""
     path = path.parent if asked else path
-    run = read_object(path / "run.json", note)
+    run = read_object(path / files.RUN, note)
     check_format(path, run)
-    end = read_object(path / "end.json", note)
+    end = read_object(path / files.END, note)
     every = find_processes(path, sink)
     jobs = jobs_of(every)
     processes = next((job for job in jobs if asked in ("", *(process.folder.name for process in job))), ())

@@ -9,10 +9,11 @@ how far the wall clock, which is that of traces, was from this.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.json_files import Row, number
 from stepscope.importers.run_dir.records import read_clocks
+from stepscope.run_format.files import STEPS
 
 __all__ = ["Clock", "clock_of"]
 
@@ -41,7 +42,7 @@ _PAIR = ("epoch_ns", "monotonic_ns")
 
 def clock_of(folder: AnyPath, rank: int, pid: str, about: Row) -> Clock | None:
     """The clock of the process that wrote a folder; None if no pair of readings is left."""
-    known = read_clocks(folder / "steps.bin")
+    known = read_clocks(folder / STEPS)
     pair = about.get("clock")
     if known is None and isinstance(pair, dict):
         epoch, monotonic = (number(pair.get(name)) for name in _PAIR)

@@ -9,9 +9,10 @@ of the next job of a sweep) of the second.
 from collections import Counter
 from collections.abc import Sequence
 
-from stepscope.core.places import AnyPath, is_file
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath, is_file
 from stepscope.importers.run_dir.process import Process
+from stepscope.run_format.files import STEPS
 
 __all__ = ["Job", "jobs_of", "tell_others"]
 
@@ -49,5 +50,5 @@ def tell_others(run: AnyPath, jobs: Sequence[Job], shown: Job, sink: Sink) -> No
 
 
 def _size(process: Process) -> int:
-    steps = process.folder / "steps.bin"
+    steps = process.folder / STEPS
     return steps.stat().st_size if is_file(steps) else 0

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from stepscope.core.places import AnyPath
+from stepscope.core.paths import AnyPath
 
 __all__ = ["Note", "Row", "flag", "number", "read_lines", "read_object", "text", "word"]
 

@@ -6,17 +6,18 @@ from pathlib import Path
 from socket import gethostname
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, text, word
 from stepscope.importers.run_dir.process import Process
+from stepscope.run_format import files
 
 __all__ = ["add_launcher", "add_no_steps", "add_not_recorded", "add_system", "check_format"]
 
 FORMAT = "stepscope-run"
 VERSION = 1
 _GPU = (
-    ("utilisation_ratio", "utilisation", "ratio"),
+    ("utilization_ratio", "utilization", "ratio"),
     ("memory_used_bytes", "memory", "bytes"),
     ("power_w", "power", "watts"),
 )
@@ -35,7 +36,7 @@ def check_format(path: AnyPath, run: Row | None) -> None:
     version = run.get("version")
     if run.get("format") != FORMAT or number(version) is None:
         why = f"not a run of stepscope (format {run.get('format')!r}, version {version!r})"
-        raise BadInput(path / "run.json", why, next_step="Record one: `stepscope run -- COMMAND`.")
+        raise BadInput(path / files.RUN, why, next_step="Record one: `stepscope run -- COMMAND`.")
     if version != VERSION:
         why = f"a run directory of format version {version}; this stepscope reads version {VERSION}"
         raise BadInput(path, why, next_step="Upgrade it: `pip install --upgrade stepscope`.")
@@ -72,7 +73,7 @@ def add_not_recorded(path: AnyPath, processes: Sequence[Process], end: Row | Non
     repeated: set[tuple[str, str]] = set()
     for folder in (path, *(process.folder for process in processes)):
         alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for row in read_lines(folder / "notes.jsonl", note):
+        for row in read_lines(folder / files.NOTES, note):
             what, why = text(row.get("what")), text(row.get("why"))
             why += f"; {text(row.get('next'))}" if row.get("next") else ""
             repeated.add(_kind_of(what if folder == path else f"{what} of {folder.name}", why))
@@ -99,7 +100,7 @@ def add_system(path: AnyPath, processes: Sequence[Process], note: Note, sink: Si
     rows: list[tuple[int, int | None, str, float, str]] = []
     ranks = {process.pid: process.rank for process in processes}
     timeless = 0
-    for sample in read_lines(path / "system.jsonl", note, _MOST_BYTES):
+    for sample in read_lines(path / files.SYSTEM, note, _MOST_BYTES):
         time = number(sample.get("epoch_ns"))
         if time is None:
             timeless += 1
@@ -113,8 +114,8 @@ def add_system(path: AnyPath, processes: Sequence[Process], note: Note, sink: Si
 
 def add_no_steps(path: AnyPath, run: Row | None, end: Row | None, note: Note, sink: Sink) -> None:
     """Say in one sentence, as meta `no_steps`, why the run has no step, and what to do."""
-    importers = read_lines(path / "processes.jsonl", note)
-    unprobed = [row for row in read_lines(path / "notes.jsonl", note) if row.get("next")]
+    importers = read_lines(path / files.PROCESSES, note)
+    unprobed = [row for row in read_lines(path / files.NOTES, note) if row.get("next")]
     if unprobed:
         why, advice = word(text(unprobed[0].get("why"))), f"{text(unprobed[0].get('next'))} and run it again"
     elif end is None and _state(run or {}) == _KILLED:

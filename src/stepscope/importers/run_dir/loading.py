@@ -12,23 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.core.places import AnyPath
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
-from stepscope.importers.run_dir.records import LOADING, read_records
+from stepscope.importers.run_dir.records import SPAN, read_records
 from stepscope.importers.run_dir.steps import observed, series
 from stepscope.importers.run_dir.tables import add_worker_stacks
+from stepscope.run_format.files import LOADING
+from stepscope.run_format.records import STAGES
 
-__all__ = ["LOADING_FOLDER", "STAGES", "add_loading", "note_strangers"]
+__all__ = ["add_loading", "note_strangers"]
 
-STAGES = (
-    None, "index wait", "fetch", "sample", "collate", "put", "serialize", "send", "send index", "wait", "receive",
-    "pin", "transform", "decode", "read", "label", "start", "set up", "end", "start workers", "stop workers",
-)  # fmt: skip
-"""The stage of a record by its number."""
-
-LOADING_FOLDER = "loading"
 _FAILED = 1
 _FETCH, _COLLATE, _READ = (STAGES.index(stage) for stage in ("fetch", "collate", "read"))
 
@@ -48,7 +43,7 @@ class _Origin:
 def add_loading(run: AnyPath, clock: Clock, host: str | None, note: Note, sink: Sink) -> None:
     """Add the spans of the process of `clock`, on `host`, and of its workers, whose monotonic clock is the same."""
     for origin in _origins(run, clock.pid, host, note):
-        records = read_records(origin.path, LOADING, note)
+        records = read_records(origin.path, SPAN, note)
         if records is not None:
             _add(origin, records.rows, clock, note, sink)
             source = "loader" if origin.worker is None else f"worker {origin.worker}"
@@ -86,7 +81,7 @@ def _origins(run: AnyPath, pid: str, host: str | None, note: Note) -> Iterator[_
 
 
 def _files(run: AnyPath, role: str) -> list[AnyPath]:
-    return sorted(run.glob(f"{LOADING_FOLDER}/{role}-*.jsonl"), key=lambda path: path.name)
+    return sorted(run.glob(f"{LOADING}/{role}-*.jsonl"), key=lambda path: path.name)
 
 
 def _add(origin: _Origin, rows: npt.NDArray[np.void], clock: Clock, note: Note, sink: Sink) -> None:

@@ -14,6 +14,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.run_format.records import FLAG_TRACED, FLAG_TRACING
+
 __all__ = ["ALONE_KIND", "PARTS", "Merged", "StepMerger", "kinds_of", "merge_alike", "nearest_steps"]
 
 Rows = npt.NDArray[np.void]
@@ -24,7 +26,7 @@ UNUSUAL = 1.5  # times the median: what the search for stalls calls long is long
 ALONE = 3  # first steps of a process, which are warm-up
 BLOCKS = 256  # rows that are made of steps of about the same time: enough to keep the hundredth part of them
 MOST_UNUSUAL = 1 << 18  # steps that are kept until the end; more are no exceptions
-_APART = 1 | 2  # flags: traced, tracing
+_APART = FLAG_TRACED | FLAG_TRACING
 _MEANS = (*PARTS[1:], "evaluation_wait", "gc", "micro_batches")
 _KNOWN_MEANS = ("data_wait", "samples", "device")  # negative: not known
 _KINDS = len(PARTS) + 1

@@ -10,7 +10,6 @@ moment. All ordinary steps in it are merged by the same number, which doubles wh
 
 import ctypes
 import os
-import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,17 +19,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.core.places import AnyPath
+from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir import records
 from stepscope.importers.run_dir.json_files import Note
 from stepscope.importers.run_dir.merged_steps import ALONE_KIND, kinds_of, merge_alike
 from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, Kind, RecordFile, open_records
 from stepscope.importers.run_dir.whole_steps import WHOLE, device_steps, sound_steps
+from stepscope.run_format import files
+from stepscope.run_format.records import HEADER, OLD_STEP_MAGIC
+from stepscope.run_format.records import header as header_of
 
 __all__ = ["OLD_STEPS", "OldSteps", "fold", "read_old"]
 
-OLD_STEPS = Kind(b"STEPSCOPE-OLDSTP", WHOLE, "weight")
-NAME = "steps.old.bin"
+OLD_STEPS = Kind(OLD_STEP_MAGIC, WHOLE, "weight")
 
 YOUNG = 3 << 18
 """The last steps, which stay one by one: 69 MB."""
@@ -42,7 +43,6 @@ MOST_UNUSUAL = 1 << 18
 """Unusual steps that stay as they are; more are no exceptions."""
 FIRST_WEIGHT = 16
 
-_HEADER = struct.Struct("<16sIIqqqq8x")
 _LEFT_OVER = 1  # a kind that kinds_of never gives: ordinary steps, too few for a row
 _BLOCK = 4096
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2  # linux/falloc.h
@@ -58,17 +58,17 @@ class OldSteps:
 
 def read_old(folder: AnyPath, note: Note) -> OldSteps:
     """The old steps of a process; none where it has no such file."""
-    file = open_records(folder / NAME, OLD_STEPS, note)
+    file = open_records(folder / files.OLD_STEPS, OLD_STEPS, note)
     if file is None:
         return OldSteps(np.empty(0, WHOLE), 0)
-    with (folder / NAME).open("rb") as opened:
-        replaced = _HEADER.unpack(opened.read(_HEADER.size))[6]
+    with (folder / files.OLD_STEPS).open("rb") as opened:
+        replaced = HEADER.unpack(opened.read(HEADER.size))[6]
     return OldSteps(np.concatenate([np.empty(0, WHOLE), *file.pieces()]), max(0, replaced))
 
 
 def fold(folder: Path) -> int:
     """Move steps from steps.bin to the old ones until YOUNG are left; returns how many. Raises OSError."""
-    found = open_records(folder / "steps.bin", STEP, _unsaid)
+    found = open_records(folder / files.STEPS, STEP, _unsaid)
     old = read_old(folder, _unsaid)
     if found is None or found.count() - old.replaced < YOUNG + PIECE:
         return 0
@@ -78,9 +78,9 @@ def fold(folder: Path) -> int:
     while taken < last:
         rows = _with(rows, np.concatenate(list(islice(pieces, PIECE // records.PIECE))), first=taken)
         taken += PIECE
-    with (folder / "steps.bin").open("rb") as file:
-        header = file.read(_HEADER.size)
-    _write(folder / NAME, header, rows, taken)
+    with (folder / files.STEPS).open("rb") as file:
+        header = file.read(HEADER.size)
+    _write(folder / files.OLD_STEPS, header, rows, taken)
     _give_back(folder, taken, found)
     return taken - old.replaced
 
@@ -113,21 +113,21 @@ def _merged(rows: npt.NDArray[np.void], size: int) -> tuple[npt.NDArray[np.void]
 
 
 def _write(path: Path, header: bytes, rows: npt.NDArray[np.void], replaced: int) -> None:
-    epoch, monotonic = _HEADER.unpack(header)[3:5]
+    epoch, monotonic = HEADER.unpack(header)[3:5]
     new = path.with_suffix(".new")
     with new.open("wb") as file:
-        file.write(_HEADER.pack(OLD_STEPS.magic, _HEADER.size, WHOLE.itemsize, epoch, monotonic, len(rows), replaced))
+        file.write(header_of(OLD_STEPS.magic, WHOLE.itemsize, epoch, monotonic, len(rows), replaced))
         file.write(rows.tobytes())
     new.replace(path)
 
 
 def _give_back(folder: Path, steps: int, found: RecordFile) -> None:
     """Make holes where the records of so many steps were; raises OSError where the file system cannot."""
-    _make_hole(folder / "steps.bin", found.place(steps))
-    timed = open_records(folder / "device_steps.bin", DEVICE_STEP, _unsaid)
+    _make_hole(folder / files.STEPS, found.place(steps))
+    timed = open_records(folder / files.DEVICE_STEPS, DEVICE_STEP, _unsaid)
     if timed is not None:
         number = int(next(replace(found, first=steps).pieces())["step"][0])
-        _make_hole(folder / "device_steps.bin", timed.place(int(np.searchsorted(timed.all()["step"], number))))
+        _make_hole(folder / files.DEVICE_STEPS, timed.place(int(np.searchsorted(timed.all()["step"], number))))
 
 
 def _make_hole(path: Path, end: int) -> None:

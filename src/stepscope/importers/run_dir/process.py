@@ -4,14 +4,15 @@ import re
 from dataclasses import dataclass
 
 from stepscope.core.errors import BadInput
-from stepscope.core.places import AnyPath, is_file, is_folder
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath, is_file, is_folder
 from stepscope.importers import append
 from stepscope.importers.run_dir.clocks import clock_of
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
-from stepscope.importers.run_dir.loading import LOADING_FOLDER, add_loading
+from stepscope.importers.run_dir.loading import add_loading
 from stepscope.importers.run_dir.steps import add_steps
 from stepscope.importers.run_dir.tables import add_stacks
+from stepscope.run_format import files
 
 __all__ = ["Process", "add_process", "add_recorded", "find_processes", "is_process"]
 
@@ -46,7 +47,7 @@ def find_processes(path: AnyPath, sink: Sink) -> list[Process]:
 
 def is_process(folder: AnyPath) -> bool:
     """Whether it is a folder that a process of a run wrote."""
-    written = (folder / name for name in ("process.json", "steps.bin"))
+    written = (folder / name for name in (files.PROCESS, files.STEPS))
     return _FOLDER.fullmatch(folder.name) is not None and any(map(is_file, written))
 
 
@@ -68,13 +69,13 @@ def add_recorded(process: Process, sink: Sink) -> tuple[Row, list[Row]]:
     def note(reason: str, count: int) -> None:
         sink.skip(str(process.folder), reason, count)
 
-    facts = read_lines(process.folder / "facts.jsonl", note)
+    facts = read_lines(process.folder / files.FACTS, note)
     last = {str(fact.get("kind")): fact for fact in facts}
     _add_identity(process, last.get("torch", {}), last.get("distributed", {}), sink)
     _add_loaders(process, facts, sink)
     _add_optimizers(process, facts, sink)
     _add_meta(process, facts, sink)
-    windows = read_lines(process.folder / "windows.jsonl", note)
+    windows = read_lines(process.folder / files.WINDOWS, note)
     merged = add_steps(process.folder, process.rank, process.pid, windows, note, sink)
     add_stacks(process.folder, process.rank, process.pid, merged, note, sink)
     _add_windows(process, windows, sink)
@@ -89,7 +90,7 @@ def _identify(folder: AnyPath, sink: Sink) -> Process | None:
     name = _FOLDER.fullmatch(folder.name)
     if not name or not is_folder(folder):
         return None
-    about = read_object(folder / "process.json", note)
+    about = read_object(folder / files.PROCESS, note)
     if about is None:
         note("no description of the process (process.json): rank and pid taken from the name of the folder", 1)
         about = {}
@@ -99,7 +100,7 @@ def _identify(folder: AnyPath, sink: Sink) -> Process | None:
         str(about.get("pid", name[2])),
     )
     told = next(
-        (fact for fact in read_lines(folder / "facts.jsonl", _said_later) if fact.get("kind") == "distributed"), {}
+        (fact for fact in read_lines(folder / files.FACTS, _said_later) if fact.get("kind") == "distributed"), {}
     )
     world = number(about.get("world_size")) or number(told.get("world_size"))
     if source == "assumed" and number(told.get("rank")) is not None:
@@ -219,7 +220,7 @@ def _add_clocked(process: Process, windows: list[Row], note: Note, sink: Sink) -
     """Add the readings of clocks, and the spans of loading, which several processes wrote on one clock."""
     clock, run = clock_of(process.folder, process.rank, process.pid, process.about), process.folder.parent
     if clock is None:
-        left = is_folder(run / LOADING_FOLDER)
+        left = is_folder(run / files.LOADING)
         note("no reading of the clocks in steps.bin and process.json: spans of loading left out", int(left))
         return
     clock.add("start", [process.about.get("clock")], sink)

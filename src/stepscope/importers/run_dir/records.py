@@ -3,20 +3,21 @@
 The header may have the number of whole records; where it has 0 the size of the file tells.
 """
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.core.places import AnyPath
+from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.json_files import Note
+from stepscope.run_format import records as written
+from stepscope.run_format.records import HEADER
 
 __all__ = [
     "DEVICE_STEP",
     "LINE",
-    "LOADING",
+    "SPAN",
     "STEP",
     "Kind",
     "RecordFile",
@@ -30,7 +31,9 @@ PIECE = 1 << 16
 """Records that are read at a time: of steps, 6 MB."""
 
 _LONGEST = 4096  # bytes of a record: a longer one is damage
-_HEADER = struct.Struct("<16sIIqqq")  # magic, header size, record size, two clocks, number of records
+
+
+_NUMPY = {"q": "<i8", "i": "<i4", "I": "<u4", "H": "<u2", "B": "u1"}  # of the codes of module struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +48,12 @@ class Kind:
     never_zero: str | None = None
 
 
-STEP = Kind(
-    b"STEPSCOPE-STEPS1",
-    np.dtype([
-        *((name, "<i8") for name in (
-            "step", "start", "end", "data_wait", "forward", "backward", "optimizer", "evaluation_wait", "gc", "samples",
-        )),
-        ("micro_batches", "<i4"),
-        ("flags", "<u4"),
-    ]),
-    "end",
-)  # fmt: skip
-"""steps.bin: times on the monotonic clock, ns; -1 for what was not observed."""
+def _kind(kind: written.Kind) -> Kind:
+    """As the recorder writes it."""
+    return Kind(kind.magic, np.dtype([(name, _NUMPY[code]) for name, code in kind.fields]), kind.never_zero)
 
-DEVICE_STEP = Kind(b"STEPSCOPE-DEVIC1", np.dtype([("step", "<i8"), ("duration", "<i8")]), "duration")
-"""device_steps.bin: ns between the CUDA events at the end of the step before and of this step."""
 
-LINE = Kind(
-    b"STEPSCOPE-LINES1",
-    np.dtype(
-        [("time", "<i8"), ("step", "<i8"), ("weight", "<i8"), ("stack", "<u4"), ("phase", "<u2"), ("flags", "<u2")]
-    ),
-)
-"""lines.bin: samples of the running line."""
-
-LOADING = Kind(
-    b"STEPSCOPE-LOADS1",
-    np.dtype([
-        *((name, "<i8") for name in ("start", "wall", "cpu", "sample")),
-        ("batch", "<i4"),
-        ("name", "<u4"),
-        ("count", "<u4"),
-        *((name, "<u2") for name in ("weight", "iterator", "epoch")),
-        ("flags", "u1"),
-        ("stage", "u1"),
-    ]),
-    "stage",
-)  # fmt: skip
-"""Spans of the input pipeline; the stage is written last, so a record with one is whole."""
+STEP, DEVICE_STEP, LINE, SPAN = map(_kind, (written.STEP, written.DEVICE_STEP, written.LINE, written.SPAN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +134,12 @@ def read_clocks(path: AnyPath) -> tuple[int, int] | None:
     """Wall clock and monotonic clock in the header of a file of records; None where there is none."""
     try:
         with path.open("rb") as file:
-            header = file.read(_HEADER.size)
+            header = file.read(HEADER.size)
     except OSError:
         return None  # who reads the records says so
-    if len(header) < _HEADER.size or not header.startswith(b"STEPSCOPE-"):
+    if len(header) < HEADER.size or not header.startswith(b"STEPSCOPE-"):
         return None
-    epoch, monotonic = _HEADER.unpack(header)[3:5]
+    epoch, monotonic = HEADER.unpack(header)[3:5]
     return epoch, monotonic
 
 
@@ -179,17 +150,17 @@ def open_records(path: AnyPath, kind: Kind, note: Note) -> RecordFile | None:
     """
     try:
         with path.open("rb") as file:
-            head = file.read(_HEADER.size)
+            head = file.read(HEADER.size)
     except FileNotFoundError:
         return None
     except OSError as error:
         note(f"{path.name} cannot be read ({error.strerror}): not read", 1)
         return None
-    if len(head) < _HEADER.size:
+    if len(head) < HEADER.size:
         note(f"{path.name} {'ends within its header' if head else 'is empty'}: not read", 1)
         return None
-    magic, header_size, record_size, epoch, monotonic, complete = _HEADER.unpack(head)
-    if magic != kind.magic or header_size < _HEADER.size or not kind.record.itemsize <= record_size <= _LONGEST:
+    magic, header_size, record_size, epoch, monotonic, complete = HEADER.unpack(head)[:6]
+    if magic != kind.magic or header_size < HEADER.size or not kind.record.itemsize <= record_size <= _LONGEST:
         note(f"{path.name} is not of the kind that this version reads: not read", 1)
         return None
     return RecordFile(path, kind, epoch - monotonic, header_size, record_size, complete, note)

@@ -8,13 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.core.places import AnyPath, is_file
-from stepscope.core.trace import Sink
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath, is_file
 from stepscope.importers.run_dir.json_files import Note, Row, number, word
 from stepscope.importers.run_dir.merged_steps import PARTS, Merged, StepMerger
 from stepscope.importers.run_dir.old_steps import OldSteps, read_old
 from stepscope.importers.run_dir.records import STEP, RecordFile, open_records
 from stepscope.importers.run_dir.whole_steps import WHOLE, device_steps, sound_steps
+from stepscope.run_format import files
+from stepscope.run_format.records import FLAG_BY_BACKWARD, FLAG_TRACED, STEP_TAGS
 
 __all__ = ["MOST", "add_steps", "has_steps", "observed", "series", "step_damage"]
 
@@ -25,25 +27,12 @@ ROWS = 1 << 18
 """Rows that more steps are merged into, at most twice as many: figures of so many differ by chance in the fourth
 digit, and a report of them takes some 0.5 GB."""
 
-_TRACED = 1
-TAGS = (
-    (_TRACED, "traced"),
-    (2, "tracing"),
-    (4, "evaluation"),
-    (8, "epoch-start"),
-    (16, "epoch-end"),
-    (32, "no-data-wait"),
-    (64, "foreign-loader"),
-    (128, "ended-by-backward"),
-    (256, "closure"),
-)
-_ENDED_BY_BACKWARD = 128
 _Rows = npt.NDArray[np.void]
 
 
 def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note: Note, sink: Sink) -> Merged | None:
     """Add the steps of a process, whose traced windows are given; returns how they were merged, if they were."""
-    file = open_records(folder / "steps.bin", STEP, note)
+    file = open_records(folder / files.STEPS, STEP, note)
     if file is None:
         return None
     old = read_old(folder, note)
@@ -68,17 +57,17 @@ def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note
 
 def has_steps(folder: AnyPath) -> bool:
     """Whether a step of a process was recorded whole."""
-    file = open_records(folder / "steps.bin", STEP, _unsaid)
+    file = open_records(folder / files.STEPS, STEP, _unsaid)
     return file is not None and any(len(piece) for piece in sound_steps(file, None, _unsaid))
 
 
 def step_damage(folder: AnyPath) -> str:
     """Why the steps of a process cannot be read, or not all of them; nothing if they can."""
     reasons: list[str] = []
-    file = open_records(folder / "steps.bin", STEP, lambda reason, count: reasons.append(reason))
+    file = open_records(folder / files.STEPS, STEP, lambda reason, count: reasons.append(reason))
     if file is not None:
         file.check()
-    elif not reasons and any(map(is_file, (folder / "lines.bin", folder / "windows.jsonl"))):
+    elif not reasons and any(map(is_file, (folder / files.LINES, folder / files.WINDOWS))):
         reasons.append("steps.bin is missing")
     return "; ".join(reasons)
 
@@ -107,7 +96,7 @@ def _in_traces(rows: _Rows, windows: Sequence[Row]) -> _Rows:
     for window in windows:
         first, last = number(window.get("first_step")), number(window.get("last_step"))
         if word(window.get("trace")) and first is not None and last is not None:
-            rows["flags"][(rows["step"] >= first) & (rows["step"] <= last)] |= _TRACED
+            rows["flags"][(rows["step"] >= first) & (rows["step"] <= last)] |= FLAG_TRACED
     return rows
 
 
@@ -126,12 +115,16 @@ def _add(rows: _Rows, weights: npt.NDArray[np.int64] | None, rank: int, pid: str
         "samples": observed(rows["samples"]),
         "micro_batches": series(rows["micro_batches"]),
         "device_duration": observed(rows["device"]),
-        "clock": _of_each(["host-backward" if value & _ENDED_BY_BACKWARD else "host" for value in flags], which),
-        "tags": _of_each([[name for bit, name in TAGS if value & bit] for value in flags], which, pl.List(pl.String)),
+        "clock": _of_each(["host-backward" if value & FLAG_BY_BACKWARD else "host" for value in flags], which),
+        "tags": _of_each([_tags(value) for value in flags], which, pl.List(pl.String)),
     }
     if weights is not None:
         columns["weight"] = series(weights)
     sink.add("steps", columns)
+
+
+def _tags(flags: int) -> list[str]:
+    return [name for bit, name in STEP_TAGS if flags & bit]
 
 
 def _of_each(

@@ -4,19 +4,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.core.places import AnyPath
+from stepscope.core.importing import Sink
+from stepscope.core.paths import AnyPath
 from stepscope.core.schema import TABLES
-from stepscope.core.trace import Sink
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.merged_steps import Merged, nearest_steps
 from stepscope.importers.run_dir.records import LINE, Records, open_records
 from stepscope.importers.run_dir.steps import series
+from stepscope.run_format.files import LINES
+from stepscope.run_format.records import FLAG_COLLECTOR
 
 __all__ = ["add_stacks", "add_worker_stacks"]
 
 PHASES = ("other", "data_wait", "forward", "backward", "optimizer")
-_COLLECTOR = 1
 
 MOST_SAMPLES = 200_000
 """Samples of a process that are shown one by one: over an hour of them. Of a share of one in a hundred they tell the
@@ -38,7 +39,7 @@ def add_stacks(folder: AnyPath, rank: int, pid: str, merged: Merged | None, note
             "pid": pl.repeat(pid, len(rows), dtype=pl.String, eager=True),
             "step": series(rows["step"] if merged is None else nearest_steps(merged, rows["step"])),
             "phase": names.gather(phase),
-            "collector": pl.Series((rows["flags"] & _COLLECTOR) != 0),
+            "collector": pl.Series((rows["flags"] & FLAG_COLLECTOR) != 0),
             **_samples(folder, rows, found.to_epoch, note),
         },
     )
@@ -58,7 +59,7 @@ def add_worker_stacks(
 
 def _read_samples(folder: AnyPath, note: Note) -> Records | None:
     """The samples; of more than MOST_SAMPLES every second, third … one, for the time of all of them."""
-    file = open_records(folder / "lines.bin", LINE, note)
+    file = open_records(folder / LINES, LINE, note)
     if file is None:
         return None
     every = -(-file.count() // MOST_SAMPLES) or 1

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.core.places import AnyPath
+from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.json_files import Note
 from stepscope.importers.run_dir.merged_steps import PARTS
 from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, RecordFile, read_records
+from stepscope.run_format.files import DEVICE_STEPS
 
 __all__ = ["WHOLE", "device_steps", "sound_steps"]
 
@@ -45,7 +46,7 @@ def sound_steps(file: RecordFile, device: _Rows | None, note: Note) -> Iterator[
 
 def device_steps(folder: AnyPath, note: Note) -> _Rows | None:
     """Times of steps on the device, by the number of the step; of two the later holds."""
-    records = read_records(folder / "device_steps.bin", DEVICE_STEP, note)
+    records = read_records(folder / DEVICE_STEPS, DEVICE_STEP, note)
     if records is None or not len(records.rows):
         return None
     if (np.diff(records.rows["step"]) > 0).all():

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from stepscope.core.part import began, part_of
+from stepscope.core.time_slice import began, part_of
 from stepscope.web import Opened, Routes
 from stepscope.web.answers import json_answer, nanoseconds
 from stepscope.web.routes.tables import table_document

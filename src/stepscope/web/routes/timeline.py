@@ -11,7 +11,7 @@ from stepscope.core.run import Run
 from stepscope.core.schema import Clock
 from stepscope.timeline import Ref, event, find, frame, origin, place, step_window, sums, tracks
 from stepscope.timeline.answers import event_answer, found_answer, frame_answer, sums_answer, tracks_answer
-from stepscope.timeline.moves import moved
+from stepscope.timeline.navigation import moved
 from stepscope.web import Opened, Routes
 from stepscope.web.answers import json_answer
 from stepscope.web.prepared import prepared

@@ -1,0 +1,1 @@
+"""Tables about what limits a run."""

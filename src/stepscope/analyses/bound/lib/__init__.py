@@ -1,0 +1,1 @@
+"""What several tables about what limits a run share."""

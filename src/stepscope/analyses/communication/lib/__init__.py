@@ -1,0 +1,1 @@
+"""What several tables about collectives and ranks share."""

@@ -1,0 +1,1 @@
+"""Tables about the critical path of a step."""

@@ -1,0 +1,1 @@
+"""What several tables about the critical path of a step share."""

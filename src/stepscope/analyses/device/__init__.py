@@ -1,0 +1,1 @@
+"""Tables about the device: kernels, copies, idle time."""

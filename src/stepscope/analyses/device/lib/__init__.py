@@ -1,0 +1,1 @@
+"""What several tables about the device: kernels, copies, idle time share."""

@@ -1,0 +1,1 @@
+"""Tables about the host: Python, operators' launches and waits."""

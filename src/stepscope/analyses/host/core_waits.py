@@ -1,0 +1,57 @@
+"""How long each rank waited for a core while it trained, and who had the cores.
+
+One row is a rank. `waited` is the part of a steady step (ns) in which its main thread could run but had no core, from
+the scheduler's own count (the second field of Linux's /proc/PID/schedstat), read once a second; waits of its other
+threads are not in it. `job` and `others` are the cores that the processes of the job, and all the rest of the machine,
+used meanwhile on average; `cores` is what the job may use.
+"""
+
+import polars as pl
+
+from stepscope.analyses.lib.cores import job_cores
+from stepscope.analyses.lib.tables import RANK, table
+from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import Column
+
+__all__ = ["ANALYSIS", "UNCOUNTED", "core_waits"]
+
+UNCOUNTED = 2
+"""The most that free cores save, in times of `waited`: waits of operator threads come on top; measured 1.2 to 1.7."""
+
+COLUMNS = (
+    RANK,
+    Column("waited", pl.Int64, "ns", "time per steady step in which the main thread waited for a core, mean"),
+    Column("step", pl.Int64, "ns", "steady step, mean"),
+    Column("job", pl.Float64, "count", "cores used by the job, mean"),
+    Column("others", pl.Float64, "count", "cores used by other processes, mean"),
+    Column("cores", pl.Float64, "count", "cores that the job may use"),
+)
+_HOW = "run it on Linux with `stepscope run -- COMMAND` for more than a second after warm-up"
+
+
+def compute(run: Run) -> pl.DataFrame:
+    """Rows by rank. Raises MissingData where nobody watched the cores, or the job was too short."""
+    steps = settled_steps(run).group_by("rank").agg(
+        pl.col("start").min(), pl.col("end").max(), pl.col("duration").mean()
+    )  # fmt: skip
+    samples, cores = run.optional("system"), job_cores(run)
+    rows = []
+    for rank, start, end, step in steps.sort("rank").iter_rows():
+        within = samples.filter(pl.col("time").is_between(start, end))
+        waited = _mean(within, (pl.col("what") == "core wait") & (pl.col("rank") == rank))
+        job, others = (_mean(within, pl.col("what") == what) for what in ("job CPU", "other CPU"))
+        if waited is not None and job is not None and others is not None and cores:
+            rows.append((rank, int(waited * step), int(step), job, others, cores))
+    if not rows:
+        raise MissingData("time that the job waited for a core", how=_HOW)
+    return table(rows, COLUMNS)
+
+
+def _mean(samples: pl.DataFrame, which: pl.Expr) -> float | None:
+    value = samples.filter(which)["value"].mean()
+    return float(value) if isinstance(value, int | float) else None
+
+
+ANALYSIS = core_waits = Analysis(compute=compute, columns=COLUMNS)

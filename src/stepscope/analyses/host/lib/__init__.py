@@ -1,0 +1,1 @@
+"""What several tables about the host: Python, operators' launches and waits share."""

@@ -1,0 +1,1 @@
+"""What several tables about data loading share."""

@@ -1,0 +1,124 @@
+"""The line of the user's code that host events came from, by Python frames or recorded call stacks."""
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from stepscope.analyses.lib.host_events import THREAD, HostTree
+from stepscope.core.nesting import innermost, nest
+from stepscope.core.run import Run
+
+__all__ = ["CallSite", "call_sites", "is_library", "site_table", "user_site"]
+
+Ints = npt.NDArray[np.int64]
+_FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)")
+_LIBRARY_PATH = re.compile(
+    r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|torchinductor_|^<"
+    r"|[/\\]torch[/\\](?:_|nn|optim|utils|autograd|cuda|distributed|profiler|amp|fx|jit|backends|functional|overrides)"
+)
+# Profilers cut a file's path at the folder that Python found it in, so libraries and the user's own modules look alike;
+# these are the libraries that training jobs commonly call through.
+_LIBRARIES = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        accelerate aiter apex av clearml composer cv2 datasets deepspeed diffusers einops evaluate fairscale fastai
+        flash_attn huggingface_hub ignite joblib jax lightning lightning_fabric lightning_utilities matplotlib megatron
+        mlflow monai numba numpy pandas peft PIL polars pyarrow pydantic pytorch_lightning ray safetensors scipy
+        sentence_transformers skimage sklearn stepscope tensorboard tensorboardX tensorstore timm tokenizers torch
+        torch_guard torch_geometric torchaudio torchdata torchmetrics torchtext torchvision tqdm transformer_engine
+        transformers triton triton_kernels trl typing_extensions urllib3 vllm wandb webdataset xformers yaml zarr
+        """,
+    )
+)
+_SITE = {"file": pl.String, "line": pl.Int64, "function": pl.String, "text": pl.String}
+_DEPTH = 64  # frames of a stack that are kept; deeper ones are recursion
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """The nearest frame of the user's own code (None if there is none), and the frames, innermost first.
+
+    `text` is its source line, None where nothing has seen it: a trace holds no source (see `_source_texts`).
+    """
+
+    file: str | None
+    line: int | None
+    frames: tuple[str, ...]
+    function: str | None = None
+    text: str | None = None
+
+
+def site_table(sites: Sequence[CallSite]) -> pl.DataFrame:
+    """One row for each call site: file, line, function, text."""
+    rows = [(site.file, site.line, site.function, site.text) for site in sites]
+    return pl.DataFrame(rows, schema=_SITE, orient="row")
+
+
+def call_sites(run: Run, tree: HostTree, rows: Ints) -> list[CallSite]:
+    """The call site of each of some rows of the host tree."""
+    frames = run.where("host", pl.col("kind") == "python", *THREAD, "name", "start", "end")
+    frames = frames.join(
+        tree.threads[np.unique(tree.frame["track"].to_numpy()[rows])], on=THREAD, how="semi", nulls_equal=True
+    )
+    stacks = _python_stacks(frames, tree, rows)
+    if None not in stacks:
+        return [stack for stack in stacks if stack]
+    recorded = run.optional("host", "call_stack")["call_stack"]
+    return [stack or _recorded_stack(recorded, tree, row) for stack, row in zip(stacks, rows.tolist(), strict=True)]
+
+
+def user_site(frames: Iterable[str]) -> CallSite:
+    """The call site of a stack whose frames read `path(line): function`, innermost first; others are skipped."""
+    kept = tuple(frames)[:_DEPTH]
+    for frame in kept:
+        match = _FRAME.fullmatch(frame)
+        if match and not is_library(match["file"]):
+            return CallSite(match["file"], int(match["line"]), kept, match["function"])
+    return CallSite(None, None, kept)
+
+
+@cache
+def is_library(file: str) -> bool:
+    """Whether a file of a frame belongs to Python, torch or an installed library, not to the user."""
+    if _LIBRARY_PATH.search(file):
+        return True
+    top = re.split(r"[/\\]", file)[0].removesuffix(".py")
+    return top in sys.stdlib_module_names or top in _LIBRARIES
+
+
+def _python_stacks(frames: pl.DataFrame, tree: HostTree, rows: Ints) -> list[CallSite | None]:
+    if frames.is_empty():
+        return [None] * len(rows)
+    joined = frames.select(THREAD).join(tree.threads, on=THREAD, how="left", maintain_order="left", nulls_equal=True)
+    table = (joined["track"].to_numpy(), frames["start"].to_numpy(), frames["end"].to_numpy())
+    nesting = nest(*table)
+    found = innermost(
+        nesting, *table, *(tree.frame[name].gather(rows).to_numpy() for name in ("track", "start", "end"))
+    )
+    names = frames["name"]
+    sites: dict[int, CallSite | None] = {-1: None}
+    for frame in np.unique(found[found >= 0]).tolist():
+        sites[frame] = user_site(names[row] for row in _outward(nesting.parent, frame))
+    return [sites[frame] for frame in found.tolist()]
+
+
+def _outward(parent: Ints, row: int) -> Iterable[int]:
+    while row >= 0:
+        yield row
+        row = int(parent[row])
+
+
+def _recorded_stack(recorded: pl.Series, tree: HostTree, row: int) -> CallSite:
+    """The call stack written with the nearest operator around a row, if any was; `recorded` is of all of `host`."""
+    for around in _outward(tree.nesting.parent, row):
+        stack = recorded[tree.frame["host_row"][around]]
+        if stack:
+            return user_site(frame.strip() for frame in stack.split(";"))
+    return CallSite(None, None, ())

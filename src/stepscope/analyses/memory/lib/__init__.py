@@ -1,0 +1,1 @@
+"""What several tables about device memory share."""

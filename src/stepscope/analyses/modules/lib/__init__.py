@@ -1,0 +1,1 @@
+"""What several tables about nn.Module instances share."""

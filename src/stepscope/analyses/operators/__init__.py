@@ -1,0 +1,1 @@
+"""Tables about operators: FLOPs, rooflines, call stacks."""

@@ -1,0 +1,1 @@
+"""What several tables about operators: FLOPs, rooflines, call stacks share."""

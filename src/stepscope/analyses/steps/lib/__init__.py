@@ -1,0 +1,1 @@
+"""What several tables about training steps share."""

@@ -1,0 +1,122 @@
+"""Reports that were made before: `stepscope view` shows that of a trace which did not change since at once.
+
+A report is found by the files as they were named, by size, time and number of each, and by everything that makes it:
+the files of stepscope, and the folders in which Python looks for plugins. A change of any makes the report anew.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Generic, TypeVar
+
+import stepscope
+from stepscope.core.errors import BadInput
+from stepscope.storage.cache import SMALLEST, user_cache
+
+__all__ = ["Later", "forget_reports", "keep_report", "kept_report", "place_of"]
+
+MOST_REPORTS = 50  # that are kept: some ten megabytes
+_PACKAGE = Path(stepscope.__file__).parent
+_FRESH = 2.0  # seconds in which a file system with a coarse clock could hide another change
+_ENVIRONMENT = "STEPSCOPE_"
+T = TypeVar("T")
+
+
+class Later(Generic[T]):
+    """What is made when it is first asked for, once; other threads wait meanwhile."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make, self._lock = make, Lock()
+        self._made: list[T] = []
+
+    def __call__(self) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+        return self._made[0]
+
+
+def place_of(paths: Sequence[str]) -> Path | None:
+    """The file that a report of traces is kept in; None: of folders, of places elsewhere, of small traces."""
+    cache = user_cache()
+    try:
+        files = [os.stat(path) for path in paths if os.path.isfile(path)]
+    except OSError:
+        return None
+    if cache is None or len(files) < len(paths) or sum(file.st_size for file in files) < SMALLEST:
+        return None
+    if any(time.time() - file.st_mtime < _FRESH for file in files):
+        return None
+    try:
+        known = [[path, os.path.abspath(path)] for path in paths], [_mark(file) for file in files], _makers()
+    except OSError:  # a file of the package went meanwhile
+        return None
+    name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
+    return cache.folder / "reports" / f"{name}.json.gz"
+
+
+def kept_report(place: Path | None) -> Mapping[str, object] | None:
+    """The report that is kept there."""
+    if place is None:
+        return None
+    try:
+        found: Mapping[str, object] = json.loads(gzip.decompress(place.read_bytes()))
+        os.utime(place)
+    except (OSError, ValueError, EOFError, zlib.error):
+        return None
+    return found
+
+
+def keep_report(place: Path | None, text: str) -> None:
+    """Keep a report as JSON; those that nobody asked for the longest go. A folder that cannot be written keeps none."""
+    if place is None:
+        return
+    unfinished = place.with_name(f"{place.name}.{os.getpid()}")
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds lines of the user's code
+        unfinished.write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=1))
+        unfinished.replace(place)
+        kept = sorted(place.parent.glob("*.json.gz*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in kept[MOST_REPORTS:]:
+            old.unlink(missing_ok=True)
+    except (OSError, ValueError):
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+def forget_reports(folder: Path) -> None:
+    """Remove all that are kept in the cache folder. Raises BadInput where one stays."""
+    for path in folder.glob("reports/*"):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise BadInput(path, f"cannot be removed: {error.strerror}", next_step="Remove it yourself.") from error
+
+
+def _mark(file: os.stat_result) -> list[int]:
+    return [file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino]
+
+
+def _makers() -> list[object]:
+    """What decides what a report says, besides the files that it is of."""
+    sources = [_mark(os.stat(Path(folder, name))) for folder, name in _sources()]
+    folders = [_mark(os.stat(folder)) for folder in sys.path if os.path.isdir(folder)]
+    settings = sorted((name, value) for name, value in os.environ.items() if name.startswith(_ENVIRONMENT))
+    return [sources, folders, settings, sys.version]
+
+
+def _sources() -> list[tuple[str, str]]:
+    """The files of stepscope, but for the caches of Python."""
+    found = []
+    for folder, folders, names in os.walk(_PACKAGE):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        found += [(folder, name) for name in sorted(names)]
+    return found

@@ -1,0 +1,1 @@
+"""The line sampler: which line the training thread is at, some 50 times a second."""

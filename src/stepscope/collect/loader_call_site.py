@@ -1,0 +1,78 @@
+"""Where a loader is made: the line of the user's code that calls DataLoader, which is the line to change."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+
+from .frames import LIBRARY, STANDARD, USER, Origins
+from .guards import own_errors
+from .hooks import dressed
+from .warning_frames import unseen
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+__all__ = ["MADE", "Makers", "init_hook"]
+
+MADE = "_stepscope_made"
+"""Attribute of a loader: file and line that made it (or None), and the library that made it for the user, or None."""
+
+_MOST_KNOWN = 64  # data sets whose loader a library may make again, with a sampler of its own
+
+
+class Makers:
+    """Remembers, by data set, which line of the user's made a loader: libraries replace it by one of their own."""
+
+    def __init__(self) -> None:
+        self._origins = Origins()
+        self._known: list[tuple[Any, tuple[str, int]]] = []  # weak reference to the data set, file and line
+
+    def mark(self, loader: Any, frame: FrameType | None) -> None:
+        """Write down who made `loader`, whose constructor was called from `frame`. Never raises."""
+        try:
+            vars(loader)[MADE] = self._maker(loader, frame)
+        except own_errors():
+            return
+
+    def _maker(self, loader: Any, frame: FrameType | None) -> tuple[str | None, int | None, str | None]:
+        while frame is not None and _constructs(frame, loader):
+            frame = frame.f_back
+        if frame is None:
+            return None, None, None
+        file = frame.f_code.co_filename
+        if self._origins.of(file) == USER:
+            place = (self._origins.shown(file), frame.f_lineno)
+            self._remember(loader.dataset, place)
+            return (*place, None)
+        library = self._origins.package(file) if self._origins.of(file) in (LIBRARY, STANDARD) else None
+        for reference, known in reversed(self._known):
+            if reference() is loader.dataset:
+                return (*known, library)
+        return None, None, library
+
+    def _remember(self, dataset: Any, place: tuple[str, int]) -> None:
+        try:
+            self._known = [*self._known[1 - _MOST_KNOWN :], (weakref.ref(dataset), place)]
+        except TypeError:
+            return  # a list, say, which takes no weak reference
+
+
+@unseen
+def init_hook(original: Callable[..., None], makers: Makers) -> Callable[..., None]:
+    """`original`, the constructor of a loader, which then knows who called it."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        makers.mark(self, sys._getframe(1))
+
+    return dressed(__init__, original)
+
+
+def _constructs(frame: FrameType, loader: Any) -> bool:
+    """Whether the frame is a constructor of a class below, or a library's around it: its first word is the loader."""
+    code = frame.f_code
+    return bool(code.co_argcount) and frame.f_locals.get(code.co_varnames[0]) is loader

@@ -1,0 +1,52 @@
+"""What the clock saw of a training that no record tells of: steps left out, or a whole process without any."""
+
+from __future__ import annotations
+
+import os
+
+from ..guards import own_errors
+from ..recorder import append_line
+from .training_thread import OFF
+
+TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
+if TYPE_CHECKING:
+    from .clock import StepClock
+
+__all__ = ["STEPLESS", "inner_loop", "leave_stepless", "left_out"]
+
+STEPLESS = "stepless.jsonl"
+"""File of the run directory: what processes did that ended without a step."""
+
+
+def inner_loop(step: int) -> tuple[str, str]:
+    """The note about the steps before `step`: optimizers had ended them that are inside the loop of another."""
+    why = f"{step} steps of optimizers inside the outer loop were counted before it was known: its second step"
+    return "outer steps at the start", why
+
+
+def left_out(clock: StepClock) -> list[tuple[str, str]]:
+    """At the end of the job: optimizer steps in no record, (what, why)."""
+    found = []
+    if clock.turns.is_outer and clock.spent[0] == clock.state.step and clock.inner_steps:
+        why = "the optimizer around them, which ends the steps, made no step any more"
+        found.append((f"the last {clock.inner_steps} optimizer steps", why))
+    if clock.elsewhere:
+        found.append((f"{clock.elsewhere} optimizer steps", "other threads than the training thread made them"))
+    return found
+
+
+def leave_stepless(run_dir: str, clock: StepClock) -> None:
+    """Write down what a process did that ends without a step, if it is anything that a training does. Never raises."""
+    row = {
+        "pid": os.getpid(),
+        "loaders": len(clock.touched),
+        "backwards": clock.micro + len(clock.early),
+        "optimizer_steps": clock.turns.bare_steps,
+        "has_optimizer": clock.has_optimizer,
+    }
+    if clock.thread == OFF or clock.state.step or not (row["loaders"] or row["backwards"] or row["optimizer_steps"]):
+        return
+    try:
+        append_line(os.path.join(run_dir, STEPLESS), row)
+    except own_errors():
+        return

@@ -1,0 +1,1 @@
+"""The traced window: torch's profiler for a few steps of the job."""

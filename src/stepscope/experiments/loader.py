@@ -1,0 +1,212 @@
+"""The settings of the DataLoader that trains: which to try, in which order, and what came of it.
+
+First the number of workers, then, with the best of them, how many batches each keeps ready, whether workers stay from
+epoch to epoch, and pinned memory.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from stepscope.compare.statistics import Ratio
+from stepscope.core.errors import BadInput
+from stepscope.experiments.successive_halving import ENOUGH_ROUNDS, Board, Race
+from stepscope.experiments.trial_result import AS_IT_IS, MOST_WORKERS, Loader, Setting, Trial, Visit
+
+__all__ = ["Result", "Row", "first_guess", "tune_loader", "workers_to_try"]
+
+NOTHING_WAITS = 0.01
+"""Of the step: the gain of ending less waiting than that cannot be told from the noise between two starts."""
+
+_MOST_TRIED = 5  # numbers of workers: in three rounds one of them is left
+_DEEPER = 4  # batches that a worker keeps ready, instead of torch's 2: evens out samples of unequal cost
+_FEW_STEPS = 10  # in a trial: of fewer, the autocorrelation, and with it the interval, cannot be told
+Why = Literal["faster", "nothing-waits", "refused", "failed", "not-clear", "budget"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One setting: ns of its median step, mean share of the step that waits for data, and its trials.
+
+    `ratio` is how many times as fast it is as the script as it is. `left_out` says why there are no steps.
+    """
+
+    setting: Setting
+    median: float | None
+    wait: float | None
+    ratio: Ratio | None
+    trials: int
+    steps: int
+    left_out: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What to set: `winner` is None where nothing is clearly faster, and `why` says why.
+
+    `rows` begin with the script as it is; `loader` is what it has. Seconds and trials are those of all. `others` is the
+    part of the cores that other programs used in the trial in which they used most, None if none was long enough to
+    tell.
+    """
+
+    winner: Setting | None
+    why: Why
+    rows: tuple[Row, ...]
+    loader: Loader
+    seconds: float
+    trials: int
+    others: float | None = None
+
+    def row(self, setting: Setting) -> Row:
+        """The row of a setting that was tried."""
+        return next(row for row in self.rows if row.setting == setting)
+
+
+def tune_loader(
+    trial: Trial,
+    *,
+    cores: float,
+    seconds: float,
+    clock: Callable[[], float],
+    told: Callable[[Setting, Visit, Board], None],
+    hint: Setting | None = None,
+    only: Sequence[int] = (),
+) -> Result:
+    """Find the best setting in `seconds` by `clock`. Raises BadInput for a job without steps.
+
+    `hint` is tried first; `only` are the numbers of workers to try, if not those that the cores make likely.
+    """
+    board = Board()
+    race = Race(
+        trial=trial, seconds=seconds, clock=clock, board=board, told=lambda setting, visit: told(setting, visit, board)
+    )
+    own = race.visit(AS_IT_IS)
+    assert own is not None, "the first trial is always made"
+    loader = _checked(own)
+    waits = not _nothing_waits(own)
+    known = hint.get("num_workers") if hint else None
+    guess = first_guess(own) if known is None else int(known)
+    tried = [n for n in only if n != loader.workers] if only else workers_to_try(own, cores / own.ranks, guess)
+    if waits:
+        race.hold([Setting((("num_workers", number),)) for number in tried])
+    further = list(_further(race.board))
+    if not waits and not further:
+        return _result(race, loader, "nothing-waits", cores)
+    if further and not race.spent:
+        race.hold(further, against=race.board.winner() or AS_IT_IS)
+    return _result(race, loader, _why(race), cores)
+
+
+def first_guess(own: Visit) -> int | None:
+    """How many workers to try first: what the simulation of the recorded loader asks for, else the law of the loader:
+    those that make a batch in the time of a step; None: no idea.
+
+    The law takes the step without its wait for the time that training takes, and the wait (without workers), or the
+    workers' time (where training waits for them), for that of a batch.
+    """
+    assert own.loader is not None
+    step = float(own.times.mean())
+    wait = own.wait or 0.0
+    if wait < NOTHING_WAITS * step:
+        return None
+    if own.guess is not None:
+        return own.guess
+    batch = step * own.loader.workers if own.loader.workers else wait
+    return max(1, min(MOST_WORKERS, math.ceil(batch / max(step - wait, step / MOST_WORKERS))))
+
+
+def workers_to_try(own: Visit, cores: float, guess: int | None) -> list[int]:
+    """Numbers of workers, the likeliest first: powers of two up to twice the cores, and the guess; not its own."""
+    assert own.loader is not None
+    most = min(MOST_WORKERS, max(2, 2 * math.ceil(cores)))
+    ladder = {0, *(2**power for power in range(MOST_WORKERS.bit_length()) if 2**power <= most)}
+    target = guess if guess is not None else min(math.ceil(cores), MOST_WORKERS)
+    numbers = (ladder | {target}) - {own.loader.workers}
+    return sorted(numbers, key=lambda number: (abs(math.log2((number + 1) / (target + 1))), number))[:_MOST_TRIED]
+
+
+def _checked(own: Visit) -> Loader:
+    if own.failed is not None:
+        raise BadInput("the job as it is", own.failed, next_step="see that it trains: stepscope run -- COMMAND")
+    if own.loader is None or len(own.times) < _FEW_STEPS:
+        why = f"its trial made {len(own.times)} steps after warm-up; {_FEW_STEPS} are the least that say something"
+        raise BadInput("the job as it is", why, next_step="train longer, or give it more time with --budget")
+    return own.loader
+
+
+def _nothing_waits(own: Visit) -> bool:
+    """Whether no number of workers can win: where none take cores from training, the wait is all there is to win."""
+    alone = own.gpu or (own.loader is not None and own.loader.workers == 0)
+    return alone and _waits_little(own)
+
+
+def _waits_little(visit: Visit) -> bool:
+    return visit.wait is not None and visit.wait < NOTHING_WAITS * float(visit.times.mean())
+
+
+def _further(board: Board) -> Iterator[Setting]:
+    """The other settings, each on top of the best number of workers."""
+    base = board.winner() or AS_IT_IS
+    measured = list(board.measured(base).values())
+    loader = measured[0].loader
+    assert loader is not None, "a trial with steps has a loader"
+    waits = loader.workers and not all(_waits_little(visit) for visit in measured)
+    if waits and (loader.prefetch or 0) < _DEEPER:
+        yield base.with_("prefetch_factor", _DEEPER)
+    if waits and not loader.persistent and any(visit.epochs for visit in measured):
+        yield base.with_("persistent_workers", True)
+    if not loader.pinned and measured[0].gpu:
+        yield base.with_("pin_memory", True)
+
+
+def _why(race: Race) -> Why:
+    board = race.board
+    if board.winner():
+        return "faster"
+    last = [list(visits.values())[-1] for one, visits in board.visits.items() if one != AS_IT_IS]
+    if last and all(visit.refused for visit in last):
+        return "refused"
+    if last and all(visit.refused or visit.failed for visit in last):
+        return "failed"
+    rivals = [one for one in board.visits if one != AS_IT_IS and board.measured(one)]
+    fastest = max(rivals, key=board.pace, default=AS_IT_IS)
+    return "budget" if race.spent and board.rounds(fastest) < ENOUGH_ROUNDS else "not-clear"
+
+
+def _result(race: Race, loader: Loader, why: Why, cores: float) -> Result:
+    board = race.board
+    visits = [visit for rounds in board.visits.values() for visit in rounds.values()]
+    others = max((visit.others for visit in visits if visit.others is not None), default=None)
+    return Result(
+        winner=board.winner() if why == "faster" else None,
+        why=why,
+        rows=tuple(_row(board, setting) for setting in board.visits),
+        loader=loader,
+        seconds=race.clock() - race.began,
+        trials=len(visits),
+        others=None if others is None else others / cores,
+    )
+
+
+def _row(board: Board, setting: Setting) -> Row:
+    visits = list(board.visits[setting].values())
+    measured = list(board.measured(setting).values())
+    last = visits[-1]
+    if not measured:
+        why = last.refused or last.failed or "too few steps"
+        return Row(setting=setting, median=None, wait=None, ratio=None, trials=len(visits), steps=0, left_out=why)
+    times = np.concatenate([visit.times for visit in measured])
+    waits = [(visit.wait, visit.times) for visit in measured if visit.wait is not None]
+    waited = sum(wait * len(times) for wait, times in waits)
+    watched = sum(float(times.sum()) for _, times in waits)
+    return Row(
+        setting=setting,
+        median=float(np.median(times)),
+        wait=waited / watched if watched else None,
+        ratio=board.ratio(setting),
+        trials=len(visits),
+        steps=len(times),
+    )

@@ -1,0 +1,87 @@
+"""The lines of a rank that limits itself on the host, where no single function can be blamed for it.
+
+Samples inside forward do not tell an operator from a loop of pure Python, and Python between small operators is in no
+line of the user's at all. But time that nothing computes in passes somewhere: the lines that samples meet most often
+are where to look.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.analyses.bound.bound import LIMIT, bound
+from stepscope.analyses.bound.lib.cpu_shares import LOOP
+from stepscope.analyses.host.lines import lines
+from stepscope.analyses.operators.lib.looped_optimizer import looped_optimizers
+from stepscope.analyses.steps.lib.stall_groups import stall_groups
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Place
+from stepscope.core.run import Run
+
+__all__ = ["SpreadLines", "spread_lines"]
+
+LINES = 3  # as many as a reader looks at
+HALF = 0.5  # of the host's time: lines with less of it do not explain it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadLines:
+    """Where the host time (ns per step of `step`) of a rank passes that neither stalls nor a looping optimizer hold.
+
+    `time` is that of the lines, as samples tell.
+    `computes`: they mostly call the model, so that the time is the framework's own between operators.
+    """
+
+    rank: int
+    host: float
+    step: float
+    time: float
+    computes: bool
+    places: tuple[Place, ...]
+
+
+def spread_lines(run: Run) -> tuple[SpreadLines, ...]:
+    """One row for each rank whose limit is the host. Raises MissingData without steps or samples."""
+    limited = bound(run).filter(pl.col("limit") == "host").select("rank", "host", "step").rows()
+    held = _held(run) if limited else {}
+    rows = ((rank, host * step - held.get(rank, 0.0), step) for rank, host, step in limited)
+    return tuple(_of_rank(run, *row) for row in rows if row[1] >= LIMIT * row[2])
+
+
+def _held(run: Run) -> dict[int, float]:
+    """Host time (ns per step) of each rank that other checks name the cause of."""
+    steps = dict(steady_steps(run).group_by("rank").len().iter_rows())
+    held = dict.fromkeys(steps, 0.0)
+    for group in stall_groups(run):
+        if group.certain:
+            held[group.rank] += group.excess / steps[group.rank]
+    try:
+        for found in looped_optimizers(run):
+            held[found.rank] += LOOP * found.time
+    except MissingData:
+        return held
+    return held
+
+
+def _of_rank(run: Run, rank: int, host: float, step: float) -> SpreadLines:
+    own = lines(run).filter(
+        (pl.col("rank") == rank) & (pl.col("phase") != "data_wait") & pl.col("file").is_not_null()
+        & pl.col("work").is_in(["host", "unclear", "model"])
+    )  # fmt: skip
+    if own.is_empty():
+        raise MissingData("samples of lines", how="run it with `stepscope run -- COMMAND`, without `--lines none`")
+    outside = own.filter(pl.col("work") != "model")
+    computes = int(outside["time"].sum()) < HALF * host
+    rows = (
+        (own if computes else outside)
+        .group_by("file", "line", "function")
+        .agg(pl.col("time").sum(), pl.col("text").first())
+    )
+    rows = rows.sort(["time", "file", "line"], descending=[True, False, False]).head(LINES)
+    places = tuple(
+        Place(file=file, line=line or 0, symbol=function or "", text=(text or "").strip())
+        for file, line, function, _, text in rows.iter_rows()
+    )
+    time = min(float(rows["time"].sum()), host)
+    return SpreadLines(rank=rank, host=host, step=step, time=time, computes=computes, places=places)

@@ -1,0 +1,310 @@
+"""The input pipeline for which training waits, fitted: what the rules about it have in common.
+
+Its questions exclude each other by what was measured: are the workers busy or do they stand idle; do they compute or
+wait; would more of them be enough; and if not, which part takes the most CPU time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import polars as pl
+
+from stepscope.analyses.bound.lib.input_waits import MIN_SHARE, input_waits, longest_waits
+from stepscope.analyses.host.core_waits import core_waits
+from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
+from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
+from stepscope.analyses.input_pipeline.loader_transforms import loader_transforms
+from stepscope.analyses.input_pipeline.loader_workers import loader_workers
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Evidence, Gain, Place
+from stepscope.core.run import Run
+from stepscope.models.loader_model import Change, LoaderModel, Prediction, fit, predict
+from stepscope.models.pipeline import Pipeline, pipeline
+
+__all__ = [
+    "COMPUTING",
+    "FULL",
+    "MAX_IDLE",
+    "MIN_BUSY",
+    "NEARLY",
+    "Part",
+    "WaitingInput",
+    "cores",
+    "enough_workers",
+    "faster",
+    "gain",
+    "heaviest",
+    "making",
+    "part_evidence",
+    "pays",
+    "short",
+    "waiting_evidence",
+    "waiting_input",
+]
+
+MAX_IDLE = 0.5  # of a fetch: from half of it on the workers wait for something, and that is what to mend
+NEARLY = 0.03  # of the step: fewer workers or batches ahead that are as good but for this are better, both take memory
+FULL = 0.9  # of the cores in use: what is left does not feed another worker
+COMPUTING = ("cores", "workers", "no workers")  # limits of a step that less work in a batch would lift
+MIN_BUSY = 0.8  # of the workers' time: with less they stand idle, and more of them would too
+TRIED = (1, 2, 3, 4, 6, 8, 10, 12, 14, MOST_WORKERS)  # workers: a tenth more or less makes no difference
+_COLLATE = "torch.utils.data._utils.collate."
+_LIBRARY = ("site-packages", "dist-packages", "lib/python3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A stage of making a batch with its name, its `cpu` and `idle` time of a batch in ns, its `share` of the CPU time
+    of making it, and the user's own place where it is defined."""
+
+    stage: str
+    name: str
+    cpu: float
+    idle: float
+    share: float
+    place: Place | None
+
+    @property
+    def copies(self) -> bool:
+        """Whether it does nothing but copy: serializing, and torch's own collating, which fills shared memory."""
+        return self.stage == "serialize" or (self.stage == "collate" and self.name.startswith(_COLLATE))
+
+    @property
+    def called(self) -> str:
+        """What its author calls it: `Resize`, or for a data set's own code `Photos.__getitem__`."""
+        return (
+            f"{short(self.name)}.__getitem__"
+            if self.stage == "sample" and self.name != self.stage
+            else short(self.name)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WaitingInput:
+    """The pipeline of the rank that waits longest; `ranks` wait alike. Times in ns.
+
+    `wait` is what a step waits for batches, without the start of workers, and `now` its length with workers that last:
+    what changes are compared with, as the start of workers is another rule's. `busy` is the part of their time in which
+    the workers made batches, 1 without workers; `computing`, `idle` and the wait for a core are parts of a fetch: idle
+    is neither CPU time nor a wait for a core. `best` are the fewest workers that are nearly as good as any number, None
+    where more save too little; `limited_by` is what limits a step with them. `parts` are the largest first.
+    """
+
+    ranks: tuple[int, ...]
+    wait: float
+    now: int
+    model: LoaderModel
+    busy: float
+    computing: float
+    idle: float
+    best: Prediction | None
+    limited_by: str
+    parts: tuple[Part, ...]
+
+    @property
+    def idlest(self) -> Part:
+        """The part that waits longest, for no core."""
+        return max(self.parts, key=lambda part: part.idle)
+
+    @property
+    def data_set(self) -> tuple[Place, ...]:
+        """Where the user's own data set makes a sample; nothing where that is not known."""
+        return tuple(part.place for part in self.parts if part.stage == "sample" and part.place)[:1]
+
+
+def waiting_input(run: Run) -> WaitingInput | None:
+    """The pipeline that training waits for, None where no rank waits for MIN_SHARE of its steps.
+
+    Raises MissingData where waits or spans were not recorded, or the model does not describe them.
+    """
+    return run.once(_compute)
+
+
+def _compute(run: Run) -> WaitingInput | None:
+    culprits = longest_waits(input_waits(run))
+    if not culprits:
+        return None
+    rank = culprits[0].rank
+    measured = pipeline(run, rank)
+    wait = measured.step - measured.own * measured.batches
+    if wait <= MIN_SHARE * measured.step:
+        return None  # it waits for the start of workers
+    cpu, wall = (float(mean) for mean in measured.fetch.mean(axis=0))
+    idle = _idle(run, measured, cpu, wall)
+    model = fit(measured)
+    lasting = Change(persistent=True)
+    now, *tried = predict(model, [lasting, *(replace(lasting, workers=workers) for workers in _more(model))])
+    best = _best(model, now, tried)
+    return WaitingInput(
+        ranks=tuple(sorted(row.rank for row in culprits)),
+        wait=wait,
+        now=now.step_ns,
+        model=model,
+        busy=_busy(run, rank) if measured.workers else 1.0,
+        computing=cpu / wall,
+        idle=idle / wall,
+        best=best,
+        limited_by=(best or now).limited_by,
+        parts=_parts(run, model, cpu, idle),
+    )
+
+
+def _more(model: LoaderModel) -> tuple[int, ...]:
+    now = model.pipeline.workers
+    return tuple(sorted({workers for workers in (*TRIED, now + 1) if now < workers <= MOST_WORKERS}))
+
+
+def _best(model: LoaderModel, now: Prediction, tried: Sequence[Prediction]) -> Prediction | None:
+    measured = model.pipeline
+    if measured.job is not None and measured.job + (measured.foreign or 0.0) > FULL * measured.cores:
+        return None
+    least = min((row.step_ns for row in tried), default=0)
+    best = next((row for row in tried if row.step_ns <= (1 + NEARLY) * least), None)
+    return best if best is not None and _pays(model, now.step_ns, best) else None
+
+
+def _pays(model: LoaderModel, now: int, prediction: Prediction) -> bool:
+    sure = model.pipeline.unseen or prediction.high_ns < now
+    return sure and now - prediction.step_ns >= MIN_SHARE * now
+
+
+def enough_workers(found: WaitingInput | None) -> Prediction | None:
+    """How many workers would be enough; None where they stand idle, or more of them save too little."""
+    return None if found is None or found.busy < MIN_BUSY else found.best
+
+
+def faster(names: Sequence[str], factors: Sequence[float]) -> tuple[Change, ...]:
+    """Changes in which all of these take a part of their time, one for each factor."""
+    return tuple(Change(faster=tuple((name, factor) for name in names), persistent=True) for factor in factors)
+
+
+def pays(found: WaitingInput, prediction: Prediction) -> bool:
+    """Whether a change saves MIN_SHARE of the step, and surely something where the run can tell."""
+    return _pays(found.model, found.now, prediction)
+
+
+def gain(found: WaitingInput, changes: Sequence[Change], basis: str) -> Gain:
+    """What is saved per step, from the least with any of the changes to the most; the start of workers apart."""
+    rows = predict(found.model, changes)
+    return Gain(
+        low_ns=max(0, found.now - max(row.high_ns for row in rows)),
+        high_ns=max(0, found.now - min(row.low_ns for row in rows)),
+        step_ns=found.now,
+        basis=f"simulated: {basis} ({rows[0].basis})",
+        confidence="structural",
+    )
+
+
+def heaviest(found: WaitingInput) -> Part | None:
+    """The part that takes the most CPU time, where computing limits the steps and no number of workers hides it.
+
+    None where the run is too disturbed to promise that leaving it out saves anything.
+    """
+    if found.idle >= MAX_IDLE or found.limited_by not in COMPUTING:
+        return None
+    part = found.parts[0]
+    (without,) = predict(found.model, faster((part.name,), (inf,)))
+    return part if pays(found, without) else None
+
+
+def short(name: str) -> str:
+    """The last word of a dotted name: `Resize` of `torchvision.transforms.Resize`."""
+    return name.rsplit(".", 1)[-1]
+
+
+def part_evidence(found: WaitingInput, part: Part) -> tuple[Evidence, ...]:
+    """What a part takes, and the cores there are for it."""
+    source = "loader_stages" if part.name == part.stage else "loader_transforms"
+    return (
+        *waiting_evidence(found),
+        Evidence(label=f"{short(part.name)} CPU time per batch", value=part.cpu, unit="ns", source=source),
+        Evidence(label="share of loading CPU", value=part.share, unit="ratio", source=source),
+        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source=source),
+        cores(found.model.pipeline),
+    )
+
+
+def making(found: WaitingInput) -> Evidence:
+    """What a worker needs for a batch."""
+    made = float(found.model.pipeline.fetch[:, 1].mean())
+    return Evidence(label="batch load time", value=made, unit="ns", source="loader_stages")
+
+
+def cores(measured: Pipeline) -> Evidence:
+    """Cores used of the cores that the rank may use; only the latter where nobody watched."""
+    if measured.job is None:
+        return Evidence(label="cores", value=measured.cores, unit="count", source="core_waits")
+    return Evidence(label="cores used", value=measured.job, unit="count", source="core_waits", of=measured.cores)
+
+
+def waiting_evidence(found: WaitingInput) -> tuple[Evidence, ...]:
+    """What each finding about the pipeline begins with."""
+    measured = found.model.pipeline
+    step = measured.step + measured.restart
+    return (
+        Evidence(
+            label="data wait per step", value=found.wait, unit="ns", source="steady_steps", share=found.wait / step
+        ),
+        Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders"),
+    )
+
+
+def _busy(run: Run, rank: int) -> float:
+    rows = loader_workers(run).filter(of_training(run, rank))
+    spent = {name: float(rows[name].sum()) for name in ("busy", "enqueueing", "idle_queue_full", "idle_out_of_order")}
+    return spent["busy"] / (sum(spent.values()) or 1.0)
+
+
+def _idle(run: Run, measured: Pipeline, cpu: float, wall: float) -> float:
+    """The part of a fetch, ns, in which its process neither computed nor waited for a core.
+
+    Waits for a core have to be known only where there is enough other time to matter.
+    """
+    if wall - cpu < MAX_IDLE * wall:
+        return max(0.0, wall - cpu - (measured.waited or 0.0))
+    waited = measured.waited if measured.workers else _main_waited(run, measured.rank, wall)
+    if waited is None:
+        raise MissingData("waits of the loader for a core", how="run it on Linux with `stepscope run`")
+    return max(0.0, wall - cpu - waited)
+
+
+def _main_waited(run: Run, rank: int, wall: float) -> float | None:
+    """What the training process, which makes the batches itself, waits for a core meanwhile: spread over its steps."""
+    try:
+        rows = core_waits(run).filter(pl.col("rank") == rank)
+    except MissingData:
+        return None
+    return next((wall * row["waited"] / row["step"] for row in rows.iter_rows(named=True)), None)
+
+
+def _parts(run: Run, model: LoaderModel, cpu: float, idle: float) -> tuple[Part, ...]:
+    """Calls in a fetch, and serializing, by CPU time of a batch."""
+    feed = model.pipeline.feed or 0.0
+    whole = max(cpu + feed, 1.0)
+    calls = [
+        Part(
+            stage=call.stage,
+            name=call.name,
+            cpu=call.cpu * cpu,
+            idle=call.other * idle,
+            share=call.cpu * cpu / whole,
+            place=_place(run, model.pipeline.rank, call.stage, call.name),
+        )
+        for call in model.pipeline.calls
+    ]
+    sent = Part(stage="serialize", name="serialize", cpu=feed, idle=0.0, share=feed / whole, place=None)
+    return tuple(sorted((*calls, sent), key=lambda part: (-part.cpu, part.name)))
+
+
+def _place(run: Run, rank: int, stage: str, name: str) -> Place | None:
+    """Where a call is defined, if that is no library's."""
+    try:
+        rows = loader_transforms(run)
+    except MissingData:
+        return None
+    own = rows.filter((pl.col("rank") == rank) & (pl.col("stage") == stage) & (pl.col("name") == name))
+    for file, line in own.select("file", "line").drop_nulls().iter_rows():
+        if not any(part in file for part in _LIBRARY):
+            return Place(file=file, line=line, symbol=name)
+    return None

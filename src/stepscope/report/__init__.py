@@ -1,0 +1,1 @@
+"""What limits a run, as a report: rules run, sections assembled."""

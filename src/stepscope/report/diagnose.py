@@ -1,0 +1,262 @@
+"""Run every rule on a run, rank what they find by predicted gain, and say what limits the run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import polars as pl
+
+from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.bound.lib.bound_shares import record_without, slows
+from stepscope.analyses.device.idle_gaps import idle_gaps
+from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, nothing_whole
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
+from stepscope.core.boundary import Failure, attempt
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Finding, Rule
+from stepscope.core.plugins import Group
+from stepscope.core.report import FindingBlock, Verdict
+from stepscope.core.run import Run
+
+__all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
+
+RULES = Group("rules", Rule)
+
+REASON = 0.25  # of the gain of the general finding: what saves less than that is not the reason for it
+REPLACED = 0.7  # of the gain of another way to save the same time: a cause that saves much less stands beside it
+FEW_GAPS = 3  # without device work: so many can be looked at one by one
+MOST = 0.8  # of the idle time: what is left may be what recording adds between thousands of calls
+WORTH_TELLING = 0.1  # of the idle time
+ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
+
+
+_SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchecked:
+    """A rule that the run could not answer: what it lacks, and how to record it."""
+
+    rule: str
+    missing: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Findings, largest gain first; names of the rules that looked; those that could not; and what limits the run.
+
+    `failed` are the rules among those that could not, and the verdict, that ended in an unexpected exception.
+    """
+
+    findings: tuple[FindingBlock, ...]
+    checked: tuple[str, ...]
+    unchecked: tuple[Unchecked, ...]
+    verdict: Verdict
+    failed: tuple[str, ...] = ()
+
+
+def diagnose(run: Run) -> Diagnosis:
+    """Return the diagnosis of a run, made the first time only. A rule that lacks data is listed, never an error."""
+    return run.once(_diagnose)
+
+
+def _diagnose(run: Run) -> Diagnosis:
+    return _with_rules(run, RULES.load())
+
+
+def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
+    found: list[FindingBlock] = []
+    checked: list[str] = []
+    unchecked: list[Unchecked] = []
+    failed: list[str] = []
+    for name, rule in rules.items():
+        match _checked(run, rule, name):
+            case Failure(view, what, how):
+                unchecked.append(Unchecked(rule=name, missing=what, how=how))
+                failed.append(view)
+            case Unchecked() as lacking:
+                unchecked.append(lacking)
+            case findings:
+                found += findings
+                checked.append(name)
+    if not marks_steps(run):
+        found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
+    found = _without_explained(found, rules)
+    ranked = sorted(
+        found, key=lambda block: (-_expected(block.finding), block.finding.title.words, block.finding.ranks)
+    )
+    verdict = attempt("verdict", lambda: _verdict(run))
+    if isinstance(verdict, Failure):
+        failed.append(verdict.view)
+        verdict = Verdict("unknown", None, None, verdict.what, next_step=verdict.how)
+    return Diagnosis(
+        findings=tuple(_once_per_place(ranked)),
+        checked=tuple(checked),
+        unchecked=tuple(unchecked),
+        verdict=verdict,
+        failed=tuple(failed),
+    )
+
+
+def _checked(run: Run, rule: Rule, name: str) -> list[FindingBlock] | Unchecked | Failure:
+    """What a rule finds, or why it could not look."""
+    if nothing_whole(run):
+        return Unchecked(rule=name, missing=NO_WHOLE_STEP, how=AGAIN)
+    try:
+        return attempt(f"rule {name}", lambda: [FindingBlock(name, finding) for finding in rule.check(run)])
+    except MissingData as missing:
+        return Unchecked(rule=name, missing=missing.what, how=missing.how)
+
+
+def _of_recording(finding: Finding) -> Finding:
+    """The finding of a run in which no steps are marked: its figures are of all that was recorded, not of a step."""
+    evidence = tuple(replace(row, label=_without_steps(row.label)) for row in finding.evidence)
+    return replace(finding, evidence=evidence)
+
+
+def _without_steps(label: str) -> str:
+    if label.endswith(" per step"):
+        return label.removesuffix(" per step").removeprefix("mean ")
+    return label.replace("the mean step", "the recorded time")
+
+
+def _most(finding: Finding) -> int:
+    return finding.gain.high_ns if finding.gain else 0
+
+
+def _expected(finding: Finding) -> float:
+    """The middle of its gain: the upper end alone would put first what is least sure."""
+    return (finding.gain.low_ns + finding.gain.high_ns) / 2 if finding.gain else 0.0
+
+
+def _without_explained(found: list[FindingBlock], rules: Mapping[str, Rule]) -> list[FindingBlock]:
+    """The findings but those of which others tell the reason, for all of their ranks."""
+    return [block for block in found if not _is_explained(block, found, rules)]
+
+
+def _is_explained(general: FindingBlock, found: list[FindingBlock], rules: Mapping[str, Rule]) -> bool:
+    reasons = [
+        block.finding
+        for block in found
+        if _most(block.finding) >= _needed(rules[block.rule], general.rule) * _most(general.finding)
+    ]
+    told = {rank for finding in reasons for rank in finding.ranks}
+    return bool(reasons) and told.issuperset(general.finding.ranks)
+
+
+def _needed(reason: Rule, rule: str) -> float:
+    """The part of the gain of a finding that a reason must save to stand for it; infinite where it is none."""
+    if reason.explains == rule:
+        return REASON
+    return REPLACED if rule in reason.replaces else inf
+
+
+def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:
+    """Of findings by several rules about one line of the same ranks, the one with the largest gain: one cause.
+
+    One without a gain counts no time twice.
+    """
+    claimed: dict[tuple[str, int, int], str] = {}
+    kept = []
+    for block in ranked:
+        if block.finding.gain is None:
+            kept.append(block)
+            continue
+        place = block.finding.where[0] if block.finding.where else None
+        keys = [(place.file, place.line, rank) for rank in block.finding.ranks] if place else []
+        if any(claimed.get(key, block.rule) != block.rule for key in keys):
+            continue
+        claimed.update(dict.fromkeys(keys, block.rule))
+        kept.append(block)
+    return kept
+
+
+def _verdict(run: Run) -> Verdict:
+    """The limit of the rank with the largest removable share: the others wait for it, or would not gain as much."""
+    if nothing_whole(run):
+        return Verdict("unknown", None, None, "the trace is cut off before the end of its first step", next_step=AGAIN)
+    try:
+        table = bound(run)
+    except MissingData as missing:
+        known = run.optional("meta").filter(pl.col("key") == "no_steps")["value"].drop_nulls()
+        how = "" if len(known) else missing.how
+        return Verdict("unknown", None, None, known[0] if len(known) else str(missing), next_step=how)
+    rows = table.to_dicts()
+    if not rows:
+        return Verdict("unknown", None, None, "no rank has steady steps")
+    row = max(rows, key=lambda row: (_removable(row), -row["rank"]))
+    opened, world_size = _ranks(run)
+    unexplained = _unexplained(row)
+    hidden = row["slowed_by"] if unexplained is not None else ()
+    gaps = _gaps(run, row["rank"]) if unexplained is not None else ()
+    return Verdict(
+        row["limit"],
+        row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
+        row["step"],
+        row["why_unknown"] or "",
+        rank=row["rank"],
+        ranks=tuple(sorted(other["rank"] for other in rows if _alike(other, row))),
+        of_ranks=len(rows),
+        steps=_steps(run, row["rank"]),
+        on_cpu=not has_gpu(run),
+        opened=opened,
+        world_size=world_size,
+        unexplained=unexplained,
+        why_unexplained=slows(hidden) if hidden else "",
+        gaps=gaps,
+        cpu_contention=row["cpu_contention"] if row["limit"] == "input" else 0.0,
+        next_step=_SEE_GAPS if gaps else record_without(hidden) if hidden else row["how"] or "",
+    )
+
+
+def _ranks(run: Run) -> tuple[int, int]:
+    """The ranks that were opened, and those of the job; 0 where the run does not tell."""
+    opened, world_size = run.optional("processes").select(pl.col("rank").n_unique(), pl.col("world_size").max()).row(0)
+    return opened, world_size or 0
+
+
+def _unexplained(row: dict[str, Any]) -> float | None:
+    """Idle share of the device whose cause is hidden, where the limit that is named is smaller."""
+    parts = [row[name] for name in ("input", "device", "communication", "memory")]
+    if row["host"] is not None or None in parts:
+        return None
+    idle = 1.0 - sum(parts)
+    return idle if idle > (row.get(row["limit"]) or 0.0) else None
+
+
+def _gaps(run: Run, rank: int) -> tuple[tuple[float, str], ...]:
+    """The longest gaps of a rank's device, where so few are most of its idle time: recording is never that slow."""
+    try:
+        gaps = idle_gaps(run).filter(pl.col("rank") == rank)
+    except MissingData:
+        return ()
+    steps = gaps["step"].drop_nulls().n_unique()
+    few = min(FEW_GAPS, steps // 2) if steps > 1 else FEW_GAPS  # one in each step comes again and again
+    longest = gaps.sort("duration", descending=True).head(few)
+    if int(longest["duration"].sum()) < MOST * int(gaps["duration"].sum()):
+        return ()
+    needed = longest.filter(pl.col("duration") >= WORTH_TELLING * int(gaps["duration"].sum()))
+    return tuple((float(time), doing or "") for time, doing in needed.select("duration", "activity").iter_rows())
+
+
+def _alike(other: dict[str, object], worst: dict[str, object]) -> bool:
+    """True if a rank has the limit of the worst one, to a like extent."""
+    return other["limit"] == worst["limit"] and _removable(other) >= ALIKE * _removable(worst)
+
+
+def _steps(run: Run, rank: int) -> int:
+    """The number of steady steps of a rank; 0 where the source marks no steps."""
+    try:
+        return steady_steps(run).filter(pl.col("rank") == rank).height
+    except MissingData:
+        return 0
+
+
+def _removable(row: dict[str, object]) -> float:
+    """Share of the step that limits a rank and could be removed; 0 for a rank that computes or hides its limit."""
+    limit = str(row["limit"])
+    share = row.get(limit) if limit not in ("device", "balanced", "unknown") else 0.0
+    return float(share) if isinstance(share, int | float) else 0.0

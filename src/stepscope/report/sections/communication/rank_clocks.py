@@ -1,0 +1,62 @@
+"""How far the clocks of the ranks are apart, how that was found, and which of them cannot be compared."""
+
+import polars as pl
+
+from stepscope.analyses.communication.clock_offsets import clock_offsets
+from stepscope.core.report import Block, Section, Text, Value
+from stepscope.core.run import Run
+from stepscope.report.sections import RANKS_SHOWN, excerpt, is_traced, literal
+
+__all__ = ["SECTION"]
+
+_HEADINGS = {
+    "rank": "rank", "host": "host", "status": "status", "offset": "offset", "uncertainty": "±", "low": "at least",
+    "high": "at most", "drift_ppm": "ppm", "matched": "shared",
+}  # fmt: skip
+# Ranks that something is wrong with come first in the table.
+_ORDER = ("inconsistent", "same-host-differs", "not-enough", "aligned", "same-host-agrees", "reference")
+_DIFFERS = (
+    "Rank {} and rank {} run on one host, and yet their clocks differ by {} ± {}: look for a wrong host name, or times "
+    "that were changed after the recording."
+)
+
+
+def build(run: Run) -> list[Block]:
+    if run.optional("processes", "rank")["rank"].n_unique() < 2 or not is_traced(run):
+        return []  # one clock, or times that nothing compares
+    table = clock_offsets(run).sort(pl.col("status").cast(pl.Enum(_ORDER)), "rank")
+    others = table.filter(pl.col("status") != "reference")
+    shown = excerpt("", clock_offsets, table, _HEADINGS, limit=RANKS_SHOWN, name="clock_offsets")
+    return [_summary(others), *shown, *_warnings(others)]
+
+
+def _summary(table: pl.DataFrame) -> Text:
+    known = table.drop_nulls("offset")
+    compared = (Value(table["reference"][0], None), Value(known.height, "count"), Value(table.height, "count"))
+    if known.is_empty():
+        text = (
+            "Times of different ranks cannot be compared: against rank {}'s clock, {} of {} others could be measured."
+        )
+        return Text(text, compared)
+    text = (
+        "Other ranks whose clocks were measured against rank {}'s: {} of {}, by shared collectives, which no rank "
+        "can leave before the last has joined; the largest offset is {}, the largest uncertainty {}. Waiting for other "
+        "ranks is taken from each rank's own clock and needs no offset."
+    )
+    largest = known.select(pl.col("offset").abs().max(), pl.col("uncertainty").max()).row(0)
+    return Text(text, (*compared, *(Value(value, "ns") for value in largest)))
+
+
+def _warnings(table: pl.DataFrame) -> list[Block]:
+    blocks: list[Block] = []
+    for row in table.head(RANKS_SHOWN).iter_rows(named=True):
+        rank = Value(row["rank"], None)
+        if row["status"] == "same-host-differs":
+            values = (Value(row["reference"], None), Value(row["offset"], "ns"), Value(row["uncertainty"], "ns"))
+            blocks.append(Text(_DIFFERS, (rank, *values)))
+        elif row["reason"]:
+            blocks.append(Text(f"The offset of rank {{}} is not known: {literal(row['reason'])}.", (rank,)))
+    return blocks
+
+
+SECTION = Section(title="Clocks of the ranks", order=112, group="quality", build=build)

@@ -1,0 +1,1 @@
+"""Sections about the critical path of a step."""

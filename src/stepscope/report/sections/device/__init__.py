@@ -1,0 +1,1 @@
+"""Sections about the device: kernels, copies, idle time."""

@@ -1,0 +1,24 @@
+"""The kernels that take most device time, and the operator that launches each."""
+
+from stepscope.analyses.device.kernels import kernels
+from stepscope.core.report import Block, Section
+from stepscope.core.run import Run
+from stepscope.report.sections import excerpt, has_device_work, is_traced
+
+__all__ = ["SECTION"]
+
+_SHOWN = 10
+_HEADINGS = {
+    "rank": "rank", "name": "kernel", "operator": "launched by", "calls": "calls", "total": "total",
+    "blocks_per_sm": "mean blocks/SM", "occupancy": "mean occupancy (est.)", "tensor_cores": "Tensor Cores",
+}  # fmt: skip
+
+
+def build(run: Run) -> list[Block]:
+    if is_traced(run) and not has_device_work(run):
+        return []  # a trace of a job on the CPU: recording it again would show no kernels either
+    table = kernels(run).sort("total", descending=True, maintain_order=True)
+    return excerpt("", kernels, table, _HEADINGS, limit=_SHOWN, name="kernels")
+
+
+SECTION = Section(title="Kernels", order=90, group="kernels", build=build)

@@ -1,0 +1,1 @@
+"""Sections about the host: Python, operators' launches and waits."""

@@ -1,0 +1,93 @@
+"""How full the memory of each device became, against what it holds, what lived there then, and whether it grows."""
+
+import polars as pl
+
+from stepscope.analyses.memory.memory_at_peak import memory_at_peak
+from stepscope.analyses.memory.memory_curve import memory_curve
+from stepscope.analyses.memory.memory_peaks import memory_peaks
+from stepscope.core.report import Bar, Block, Line, Lines, Section, Table
+from stepscope.core.run import Run
+from stepscope.core.time_slice import began
+from stepscope.report.sections import RANKS_SHOWN, Columns, excerpt
+
+__all__ = ["SECTION"]
+
+_PEAKS = {
+    "rank": "rank", "device_type": "memory of", "device": "device", "allocated": "peak allocated", "reserved":
+    "peak reserved", "capacity": "capacity", "share": "share", "unused": "unused at peak", "growth":
+    "median growth per step",
+}  # fmt: skip
+_HOLDERS = {"operator": "operator", "module": "module", "bytes": "bytes", "share": "share", "blocks": "blocks"}
+_KEYS = ["rank", "device_type", "device"]
+_LEVELS = {"allocated": "allocated", "reserved": "reserved"}
+_HELD = 5  # rows of what fills a peak: the rest is seldom worth a change
+
+
+def build(run: Run) -> list[Block]:
+    if not run.rows("memory"):
+        return []  # few runs record it: `stepscope show memory_peaks` says how
+    peaks = memory_peaks(run)
+    blocks = excerpt("Peaks", memory_peaks, peaks, _PEAKS, limit=RANKS_SHOWN, name="memory_peaks")
+    device = _fullest(peaks)
+    return [*_curve(run, device), *_living(run, device), *blocks]
+
+
+def _fullest(peaks: pl.DataFrame) -> pl.DataFrame:
+    """The fullest device; an accelerator rather than the CPU, which seldom runs out."""
+    level = pl.coalesce("allocated", "rise")
+    order = peaks.with_columns(on_cpu=pl.col("device_type").eq_missing("CPU"), level=level)
+    order = order.sort("on_cpu", "share", "level", descending=[False, True, True], nulls_last=True)
+    return order.select(_KEYS).head(1)
+
+
+def _curve(run: Run, device: pl.DataFrame) -> list[Block]:
+    """Memory of the device over time, and what it holds."""
+    curve = memory_curve(run).join(device, on=_KEYS, how="semi", nulls_equal=True)
+    if curve.height < 2:
+        return []
+    known = {name: label for name, label in _LEVELS.items() if curve[name].null_count() < curve.height}
+    known = known or {"change": "allocated less freed since the recording began"}
+    first = int(curve["time"].min())  # type: ignore[arg-type]
+    since = curve.with_columns(pl.col("time") - first)
+    lines = tuple(Line(label, tuple(since.select("time", name).iter_rows())) for name, label in known.items())
+    capacity = curve["capacity"].drop_nulls()
+    limits = (Bar("capacity", capacity[0]),) if len(capacity) else ()
+    title, start = f"Memory of {_place(device)}", began(run)
+    return [
+        Lines(
+            title, "time", "ns", "bytes", lines, limits=limits, began=first,
+            opens="memory_operators" if run.rows("host") else "", origin=first - start if start is not None else 0,
+        )
+    ]  # fmt: skip
+
+
+def _place(device: pl.DataFrame) -> str:
+    rank, kind, number = device.row(0)
+    place = " ".join(str(part) for part in (kind, number) if part is not None)
+    return f"{place or 'the device'}, rank {rank}"
+
+
+def _living(run: Run, device: pl.DataFrame) -> list[Block]:
+    """What lives at the peak of a device, and who allocated it."""
+    rows = memory_at_peak(run).join(device, on=_KEYS, how="semi", nulls_equal=True)
+    if rows.is_empty():
+        return []
+    blocks: list[Block] = [_by_category(rows, _place(device))]
+    named = rows.filter(pl.any_horizontal(pl.col("operator", "module").is_not_null()))
+    if named.height:
+        held = named.group_by("operator", "module").agg(pl.col("bytes", "share", "blocks").sum())
+        held = held.sort("bytes", "operator", "module", descending=[True, False, False], nulls_last=True)
+        limit = _HELD
+        blocks += excerpt("Who allocated it", memory_at_peak, held, _HOLDERS, limit=limit, name="memory_at_peak")
+    return blocks
+
+
+def _by_category(rows: pl.DataFrame, place: str) -> Table:
+    sums = rows.group_by("category").agg(pl.col("bytes", "share").sum())
+    sums = sums.sort("bytes", "category", descending=[True, False])
+    columns: Columns = (("category", None), ("bytes", "bytes"), ("share", "ratio"))
+    title = f"What lives at the peak of {place}"
+    return Table(title, columns, tuple(sums.iter_rows()), source="memory_at_peak")
+
+
+SECTION = Section(title="Memory", order=95, group="memory", build=build)

@@ -1,0 +1,1 @@
+"""Sections about nn.Module instances."""

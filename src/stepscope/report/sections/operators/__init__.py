@@ -1,0 +1,1 @@
+"""Sections about operators: FLOPs, rooflines, call stacks."""

@@ -1,0 +1,34 @@
+"""Time of each phase of a step on the CPU and, where there is one, on the GPU."""
+
+import polars as pl
+
+from stepscope.analyses.steps.phases import phases
+from stepscope.core.report import Block, Section
+from stepscope.core.run import Run
+from stepscope.report.sections import RANKS_SHOWN, excerpt
+
+__all__ = ["SECTION"]
+
+_PHASES = 5  # rows of each rank
+_SPREAD = {"total": "total", "avg": "mean", "max": "max", "min": "min", "ratio": "share"}
+
+
+def build(run: Run) -> list[Block]:
+    table = phases(run)
+    if not table.filter((pl.col("phase") != "Others") & (pl.col("calls") > 0)).height:
+        return []  # such as inference: one row that repeats the step tells nothing
+    blocks = _side("On the CPU", "cpu", table)
+    if table["gpu_total"].is_not_null().any():
+        launched = pl.col("gpu_total") > 0  # a phase that launched nothing has no time there: not one of zero
+        gpu = [f"gpu_{name}" for name in _SPREAD]
+        blocks += _side("On the GPU", "gpu", table.with_columns(pl.when(launched).then(pl.col(gpu))))
+    return blocks
+
+
+def _side(title: str, side: str, table: pl.DataFrame) -> list[Block]:
+    ids = {"rank": "rank", "phase": "phase", "calls": "calls"}
+    headings = {**ids, **{f"{side}_{name}": text for name, text in _SPREAD.items()}}
+    return excerpt(title, phases, table, headings, limit=RANKS_SHOWN * _PHASES, name="phases")
+
+
+SECTION = Section(title="Phases", order=50, build=build)

@@ -1,0 +1,55 @@
+"""The mean traced step, each moment charged to one of eight kinds of work: what runs on the device comes first."""
+
+from dataclasses import replace
+
+import polars as pl
+
+from stepscope.analyses.device.device_time import device_time
+from stepscope.analyses.steps.steady_steps import marks_steps
+from stepscope.analyses.steps.step_breakdown import step_breakdown
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
+from stepscope.core.run import Run
+
+__all__ = ["SECTION"]
+
+_KINDS = {
+    "kernel": "kernels",
+    "memcpy": "copies",
+    "memset": "sets",
+    "communication": "communication",
+    "runtime": "runtime calls",
+    "dataloader": "data loaders",
+    "cpu_exec": "CPU work",
+    "other": "other",
+}
+
+_AS_KERNELS = (
+    "Collectives on a device are among the kernels here, unless the trace links them to their call; what limits the "
+    "run is judged by exposed communication (see Devices and host load)."
+)
+_NO_STEPS = "The whole recording, from its first to its last event: no steps are marked in it."
+
+
+def build(run: Run) -> list[Block]:
+    table = step_breakdown(run)
+    means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
+    parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
+    bars = Bars("One traced step, mean", "ns", parts)
+    if not marks_steps(run):
+        return [replace(bars, title="All that was recorded"), Text(_NO_STEPS), *_collectives(run)]
+    if table.height == 1:
+        return [bars, Text("One traced step."), *_collectives(run)]
+    return [bars, Text("Mean of {} traced steps.", (Value(table.height, "count"),)), *_collectives(run)]
+
+
+def _collectives(run: Run) -> list[Block]:
+    """Where devices communicate, the bar and the verdict count it differently."""
+    try:
+        communicates = bool(device_time(run)["communication_busy"].sum())
+    except MissingData:
+        return []
+    return [Text(_AS_KERNELS)] if communicates else []
+
+
+SECTION = Section(title="Step breakdown", order=60, build=build)

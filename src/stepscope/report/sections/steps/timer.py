@@ -1,0 +1,39 @@
+"""What the loop costs a batch: reader cost, batch cost and throughput, as in a timer-only profile."""
+
+import polars as pl
+
+from stepscope.analyses.steps.timer import timer
+from stepscope.core.report import Block, Section
+from stepscope.core.run import Run
+from stepscope.report.sections import RANKS_SHOWN, Columns, ranked
+
+__all__ = ["SECTION"]
+
+_SPREAD = ("avg", "max", "min")
+_COSTS: dict[str, str] = {"reader_cost": "reader cost", "batch_cost": "batch cost"}
+
+
+def build(run: Run) -> list[Block]:
+    table = timer(run).head(RANKS_SHOWN)
+    costs = tuple(
+        (row["rank"], label, *(row[f"{name}_{spread}"] for spread in _SPREAD))
+        for row in table.iter_rows(named=True)
+        for name, label in _COSTS.items()
+    )
+    spread: Columns = (("mean", "ns"), ("max", "ns"), ("min", "ns"))
+    blocks: list[Block] = [ranked("Time of the steps", (("rank", None), ("cost", None), *spread), costs)]
+    return [*blocks, *_throughput(table)]
+
+
+def _throughput(table: pl.DataFrame) -> list[Block]:
+    if table["ips_avg"].null_count() == table.height:
+        return []  # the samples of a batch were not counted
+    columns: Columns = (
+        ("rank", None), ("steps", "count"), ("left out", "count"), ("samples/s, mean", None), ("max", None),
+        ("min", None), ("reader ratio", "ratio"),
+    )  # fmt: skip
+    names = ["rank", "steps", "left_out", *(f"ips_{spread}" for spread in _SPREAD), "reader_ratio"]
+    return [ranked("Throughput", columns, tuple(table.select(names).iter_rows()))]
+
+
+SECTION = Section(title="Timer", order=40, build=build)

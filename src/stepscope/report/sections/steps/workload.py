@@ -1,0 +1,224 @@
+"""Three questions about the run at hand: what the workload does, where its code executes, where its data lives."""
+
+import polars as pl
+
+from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.device.other_devices import other_devices
+from stepscope.analyses.lib.devices_used import devices_used, works_in_another_form
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.operators.operators import operators
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Block, Section, Text, Value
+from stepscope.core.run import Run, chain
+from stepscope.core.schema import Unit
+from stepscope.report.sections import has_device_work, literal, many
+
+__all__ = ["SECTION"]
+
+_HEAVIEST = 3  # operators that are named
+_SHARES = {
+    "device": "computing",
+    "input": "waiting for data",
+    "host": "Python, files and launching",
+    "communication": "communication while nothing computes",
+    "memory": "copying",
+}
+_COPIES = {"HtoD": "from host to device", "DtoH": "from device to host", "DtoD": "within devices"}
+
+
+class _Prose:
+    """Sentences with values, joined into one Text block."""
+
+    def __init__(self, lead: str) -> None:
+        self._lead = lead
+        self._sentences: list[str] = []
+        self._values: list[Value] = []
+
+    def say(self, sentence: str, *values: tuple[float | None, Unit | None]) -> None:
+        """Add a sentence, unless one of its values is unknown."""
+        known = [Value(value, unit) for value, unit in values if value is not None]
+        if len(known) == len(values):
+            self._sentences.append(sentence)
+            self._values += known
+
+    def blocks(self) -> list[Block]:
+        """One Text, or nothing when nothing is known."""
+        return [Text(f"{self._lead} {' '.join(self._sentences)}", tuple(self._values))] if self._sentences else []
+
+
+def build(run: Run) -> list[Block]:
+    blocks = [*_does(run), *_executes(run), *_lives(run)]
+    if not blocks:
+        raise MissingData("description of the job", how="run it with `stepscope run -- COMMAND`")
+    return blocks
+
+
+def _does(run: Run) -> list[Block]:
+    prose = _Prose("What the workload does:")
+    for name, parameters, elements in run.optional("optimizers").select("name", "parameters", "elements").unique(
+        maintain_order=True
+    ).iter_rows():  # fmt: skip
+        sizes: tuple[tuple[float | None, Unit | None], ...] = ((elements, "count"), (parameters, "count"))
+        prose.say(
+            f"{literal(name or 'an optimizer')} trains {many(elements, 'parameter')} in {many(parameters, 'tensor')}.",
+            *sizes,
+        )
+    try:
+        steady = steady_steps(run)
+    except MissingData:
+        steady = None
+    if steady is not None:
+        _say_batches(prose, steady)
+    heaviest = ", ".join(map(literal, _heaviest(run)))
+    if heaviest:
+        prose.say(f"The operators that take most time: {heaviest}.")
+    return prose.blocks()
+
+
+def _say_batches(prose: _Prose, steady: pl.DataFrame) -> None:
+    samples, batches, duration = steady.select(pl.col("samples", "micro_batches", "duration").mean()).row(0)
+    if batches is not None and batches > 1:
+        prose.say(
+            f"The mean step takes {many(samples, 'sample')} in {{}} backward passes.",
+            (samples, "count"),
+            (batches, "count"),
+        )
+    else:
+        prose.say(f"The mean step takes {many(samples, 'sample')}.", (samples, "count"))
+    if samples and duration:
+        prose.say("Each rank trains on {} samples a second (mean).", (samples / duration * 1e9, "count"))
+
+
+def _heaviest(run: Run) -> list[str]:
+    """Names of the operators with the most self time, on the device if there is one."""
+    try:
+        table = operators(run)
+    except MissingData:
+        return []
+    by = "device_self" if (table["device_self"].fill_null(0) > 0).any() else "host_self"
+    return (
+        table.sort(by, descending=True, nulls_last=True)["name"].unique(maintain_order=True).head(_HEAVIEST).to_list()
+    )
+
+
+def _executes(run: Run) -> list[Block]:
+    prose = _Prose("Where its code executes:")
+    processes, devices = run.optional("processes"), run.optional("devices")
+    if not processes.is_empty():
+        hosts = ", ".join(literal(host) for host in processes["host"].drop_nulls().unique().sort())
+        ranks, world = processes["rank"].n_unique(), processes["world_size"].max()
+        where = f" on {hosts}" if hosts else ""
+        if isinstance(world, int) and world > ranks:
+            prose.say(f"Opened: {{}} of {{}} ranks{where}.", (ranks, "count"), (world, "count"))
+        elif ranks == 1:
+            prose.say(f"One process{where}.")
+        else:
+            prose.say(f"{{}} ranks{where}.", (ranks, "count"))
+        threads = processes["threads"].drop_nulls().max()
+        if threads == 1:
+            prose.say("Operators on the CPU use one thread.")
+        else:
+            prose.say("Operators on the CPU use {} threads.", (threads, "count"))  # type: ignore[arg-type]
+    workers = run.optional("loaders").filter(pl.col("train").fill_null(False))["num_workers"].max()
+    if workers == 0:
+        prose.say("The training process itself loads the batches: no loader workers.")
+    elif workers == 1:
+        prose.say("One worker process a rank loads the batches.")
+    elif workers is not None:
+        prose.say("{} worker processes a rank load the batches.", (workers, "count"))  # type: ignore[arg-type]
+    _say_devices(prose, run)
+    if devices.is_empty() and not run.rows("device") and not processes.is_empty():
+        prose.say("No work on an accelerator was seen.")
+    _say_shares(prose, run)
+    return prose.blocks()
+
+
+def _say_devices(prose: _Prose, run: Run) -> None:
+    """The devices of the hosts, and how many of them did work: a trace lists all that its host has."""
+    models = devices_used(run).group_by("name", maintain_order=True).agg(pl.col("listed", "used").sum())
+    unwatched = devices_used(run)["used"].is_null().any()
+    in_another_form = works_in_another_form(run)
+    for name, listed, used in models.iter_rows():
+        model = f"{{}} × {literal(name)}" if name else f"{many(listed, 'device')} whose name was not recorded"
+        if unwatched or used == listed:
+            prose.say(f"{model}.", (listed, "count"))
+        elif used:
+            verb = "works" if used == 1 else "work"
+            prose.say(f"The host has {model}, of which {{}} {verb} here.", (listed, "count"), (used, "count"))
+        else:
+            told = "whose work is not recorded as kernels" if in_another_form else "on which the trace shows no work"
+            prose.say(f"The host has {model}, {told}.", (listed, "count"))
+    if in_another_form:
+        for span, idle in other_devices(run).select("span", "idle").iter_rows():
+            told = "An accelerator (MTIA), whose work is not recorded as kernels, works for {} of {}."
+            prose.say(told, (span - idle, "ns"), (span, "ns"))
+
+
+def _say_shares(prose: _Prose, run: Run) -> None:
+    """What a step consists of; shares that are unknown or nothing are left out."""
+    try:
+        means = bound(run).select(pl.col(list(_SHARES)).mean()).row(0, named=True)
+    except MissingData:
+        return
+    words_of = _SHARES if has_gpu(run) else _SHARES | {"host": "Python and files"}
+    known = {words: means[name] for name, words in words_of.items() if means[name]}
+    if known:
+        shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
+        whole = "mean step" if _marks_steps(run) else "recorded time"
+        prose.say(f"The {whole} is {', '.join(f'{{}} {words}' for words in known)}.", *shares)
+
+
+def _marks_steps(run: Run) -> bool:
+    try:
+        return not steady_steps(run).is_empty()
+    except MissingData:
+        return False
+
+
+def _lives(run: Run) -> list[Block]:
+    prose = _Prose("Where its data lives:")
+    train = run.optional("loaders").filter(pl.col("train").fill_null(False)).unique("dataset", maintain_order=True)
+    for row in train.iter_rows(named=True):
+        place = f" ({literal(row['dataset_file'])}:{row['dataset_line']})" if row["dataset_file"] else ""
+        pinned = {True: "pinned", False: "pageable"}.get(row["pin_memory"])
+        memory = f"; batches wait in {pinned} host memory" if pinned and has_device_work(run) else ""
+        prose.say(f"Samples come from {literal(row['dataset'] or 'a data set')}{place}{memory}.")
+    for label, size, steps in _copied(run):
+        prose.say(f"The mean traced step copies {{}} {label}.", (size / steps if steps else None, "bytes"))
+    for what, peak in _peaks(run):
+        prose.say(f"{literal(what[:1].upper() + what[1:])} reached {{}}.", (peak, "bytes"))
+    return prose.blocks()
+
+
+def _copied(run: Run) -> list[tuple[str, int, int]]:
+    """Direction, bytes and traced steps of the copies on devices."""
+    copies = run.per_rank(_copies, chain)
+    try:
+        recorded = steady_steps(run)
+    except MissingData:
+        return []
+    traced = recorded.filter(pl.col("clock") == "kineto").height
+    sizes = ((label, sum(size for _, towards, size in copies if towards == label)) for label in _COPIES.values())
+    return [(label, size, traced) for label, size in sizes if size]
+
+
+def _copies(run: Run) -> tuple[tuple[int, str, int], ...]:
+    """For each rank, direction and bytes of the copies on its devices."""
+    device = run.optional("device", "rank", "name", "kind", "bytes")
+    copies = device.filter((pl.col("kind") == "memcpy") & pl.col("bytes").is_not_null())
+    sizes = copies.group_by("rank").agg(
+        pl.col("bytes").filter(pl.col("name").str.contains(direction, literal=True)).sum().alias(label)
+        for direction, label in _COPIES.items()
+    )
+    rows = sizes.sort("rank").to_dicts()
+    return tuple((row["rank"], label, row[label]) for row in rows for label in _COPIES.values())
+
+
+def _peaks(run: Run) -> list[tuple[str, float]]:
+    """The largest sample of each memory that was watched."""
+    memory = run.optional("system").filter(pl.col("unit") == "bytes")
+    return list(memory.group_by("what", maintain_order=True).agg(pl.col("value").max()).iter_rows())
+
+
+SECTION = Section(title="The workload", order=20, build=build)

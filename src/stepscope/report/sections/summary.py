@@ -1,0 +1,290 @@
+"""What limits the run, one step as a bar, which steps the means are over, and what was checked if nothing was found."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import PurePath
+
+import polars as pl
+
+from stepscope.analyses.input_pipeline.lib.loader_overrides import asked_overrides, overrides_of
+from stepscope.analyses.lib.cut_traces import cuts
+from stepscope.analyses.lib.sample_work import DEVICE_WORK
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.analyses.steps.steps import steps
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
+from stepscope.core.run import Run
+from stepscope.report.diagnose import Diagnosis, diagnose
+from stepscope.report.sections import literal, many
+
+__all__ = ["NO_TRACE", "SECTION"]
+
+_PARTS = {
+    "data_wait": "data wait",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "other": "other",
+}
+
+# Reasons of the importers, in table `skipped`. What was repaired or is one odd event of a whole file is no loss.
+_CUT = r"^the file is truncated|ends too early|^incomplete event at the cut"
+_DAMAGED = (
+    r"is damaged: what could be|may be damaged$|^event that is not valid JSON: left out$|^another JSON document follows"
+)
+_UNREAD = r": not read$"
+NO_TRACE = r"^not a trace|^an execution trace|^a list that holds no events|JSON lines"
+"""Reasons of other files of a folder, which are no loss."""
+
+_WINDOW = r"^trace of window "
+
+_TWO_STEPS = (
+    "The verdict's step of {} is counted on the device; means, bar and gains are of the training process, whose "
+    "step is {}."
+)
+_SEVERAL = re.compile(r" and \d+ more$")  # how a run of several paths is named: no command takes that
+_APART = 0.005  # of a step: less is not seen in three digits
+
+
+def build(run: Run) -> list[Block]:
+    blocks: list[Block] = [
+        diagnose(run).verdict, *_overridden(run), *_other_jobs(run), *_all_left_out(run), *_losses(run), *_damaged(run)
+    ]  # fmt: skip
+    try:
+        steady = steady_steps(run)
+    except MissingData:
+        return blocks  # the verdict says why nothing is known
+    return [
+        *blocks,
+        *_bar(steady),
+        *_used(steps(run), steady),
+        *_two_clocks(run, steady),
+        *_nothing(run, diagnose(run)),
+    ]
+
+
+def _other_jobs(run: Run) -> list[Block]:
+    """If the run holds several jobs, such as those of a sweep: how many, and how to open another."""
+    others = run.optional("meta").filter(pl.col("key") == "other_job")["value"].to_list()
+    if not others:
+        return []
+    text = "The run holds {} jobs that share no process group; this report is of one. "
+    told = f"{text}Another one: `stepscope report {literal(others[0], 400)}`."
+    return [Text(told, (Value(len(others) + 1, "count"),))]
+
+
+def _overridden(run: Run) -> list[Block]:
+    """That this is a trial: which settings were not the script's own, and which it could not be given."""
+    told = []
+    for one in overrides_of(run):
+        where = f"the loader of {one.place}" if one.place else "a loader"
+        if one.refused is not None:
+            told.append(f"Not set from outside: {_settings(one.wanted)}, for {where}: {one.refused}.")
+        elif one.changed:
+            changed = {name: f"{new} (its own: {old})" for name, (old, new) in one.changed.items()}
+            told.append(f"A trial, not the script as it is: {where} was given {_settings(changed)}.")
+    asked = asked_overrides(run)
+    if asked and not overrides_of(run):
+        told.append(f"Not set from outside: {_settings(asked)}: no DataLoader of torch was iterated for training.")
+    return [Text(literal(text, 400)) for text in dict.fromkeys(told)]
+
+
+def _settings(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _all_left_out(run: Run) -> list[Block]:
+    """That a trace has events, and none of them could be used: then nothing else says why nothing is known."""
+    keys = ("events", "metadata_events", "events_left_out")
+    counts = (
+        run.optional("meta").filter(pl.col("key").is_in(keys)).group_by("key").agg(pl.col("value").cast(pl.Int64).sum())
+    )
+    events, named, left_out = (dict(counts.iter_rows()).get(key, 0) for key in keys)
+    if not left_out or left_out < events - named:
+        return []
+    reasons = run.optional("skipped").filter(pl.col("reason").str.ends_with(": left out")).sort("count", "reason")
+    why = literal(reasons["reason"][-1].removesuffix(": left out")) if reasons.height else "they are damaged"
+    text = f"All {{}} events of the trace were left out, most for one reason: {why}."
+    return [Text(text, (Value(left_out, "count"),))]
+
+
+def _losses(run: Run) -> list[Block]:
+    """One sentence for each kind of loss: traces that could not be read, that are cut off, that are damaged."""
+    skipped = run.optional("skipped").sort("source", "reason")
+    reason = pl.col("reason")
+    cut = _sources(skipped.filter(reason.str.contains(_CUT)))
+    damaged = [source for source in _sources(skipped.filter(reason.str.contains(_DAMAGED))) if source not in cut]
+    unread = skipped.filter(reason.str.contains(_UNREAD) & ~reason.str.contains(NO_TRACE))
+    windows = unread.filter(reason.str.contains(_WINDOW))
+    return [
+        *_not_read(run, unread.filter(~reason.str.contains(_WINDOW))),
+        *_windows(windows),
+        *_flawed(cut, "cut off"),
+        *_left(run),
+        *_flawed(damaged, "damaged"),
+    ]
+
+
+def _sources(skipped: pl.DataFrame) -> list[str]:
+    return skipped["source"].unique(maintain_order=True).to_list()
+
+
+def _not_read(run: Run, unread: pl.DataFrame) -> list[Block]:
+    """Files of which nothing was read; a part of a file or run directory that was read otherwise is none."""
+    processes = run.optional("processes")["source"].drop_nulls().unique()
+    opened = [*processes, *run.optional("meta")["source"].drop_nulls().unique()]
+    unread = unread.unique("source", keep="first", maintain_order=True)
+    lost = [row for row in unread.iter_rows(named=True) if not any(_holds(row["source"], other) for other in opened)]
+    if not lost or not opened:
+        return []
+    first = "" if len(lost) == 1 else "the first "
+    why = literal(lost[0]["reason"].removesuffix(": not read"))
+    text = f"{{}} of {{}} traces could not be read: {first}{_name(lost[0]['source'])}: {why}."
+    return [Text(text, (Value(len(lost), "count"), Value(len(processes) + len(lost), "count")))]
+
+
+def _holds(place: str, other: str) -> bool:
+    return other == place or other.startswith(f"{place}/")
+
+
+def _windows(unread: pl.DataFrame) -> list[Block]:
+    if unread.is_empty():
+        return []
+    why = unread["reason"][0].removesuffix(": not read")
+    text = f"{many(unread.height, 'traced window')} could not be read, the first: {literal(why)}."
+    return [Text(text, (Value(unread.height, "count"),))]
+
+
+def _flawed(sources: list[str], flaw: str) -> list[Block]:
+    if not sources:
+        return []
+    if len(sources) == 1:
+        return [Text(f"The trace {_name(sources[0])} is {flaw}: this report covers the rest of it.")]
+    text = f"{{}} traces are {flaw}, the first {_name(sources[0])}: this report covers the rest of them."
+    return [Text(text, (Value(len(sources), "count"),))]
+
+
+def _left(run: Run) -> list[Block]:
+    """How much of a window that is cut is there, and how many of its steps."""
+    found = cuts(run)
+    if not found:
+        return []
+    worst = min(found, key=lambda cut: (cut.until - cut.first) / max(1, cut.last - cut.first))
+    text, values = "{} of {} are there whole", [Value(worst.until - worst.first, "ns"),
+                                                Value(worst.last - worst.first, "ns")]  # fmt: skip
+    if worst.steps:
+        text += f", with {{}} of {many(worst.steps, 'step')}"
+        values += [Value(worst.whole, "count"), Value(worst.steps, "count")]
+    return [Text(f"{text}.", tuple(values))]
+
+
+def _name(source: str) -> str:
+    return literal(PurePath(source).name or source)
+
+
+def _damaged(run: Run) -> list[Block]:
+    """If records of steps are damaged: which file, what could still be read, and what to do."""
+    damaged = run.optional("meta").filter(pl.col("key") == "damaged")["value"].to_list()
+    if not damaged:
+        return []
+    others, steps_left, samples = len(damaged) - 1, run.rows("steps"), run.rows("stacks")
+    events = run.rows("host") + run.rows("device")
+    told = [f"Damaged: {literal(damaged[0])}."]
+    if others:
+        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Left out of the input).")
+    read = ", ".join((many(steps_left, "timed step"), many(samples, "sample of lines", "samples of lines"),
+                      many(events, "event of traced windows", "events of traced windows")))  # fmt: skip
+    told.append(f"Still read: {read}.")
+    told.append("Copy the run once more from where it was recorded, or record it again: `stepscope run -- COMMAND`.")
+    counts = (*([others] if others else []), steps_left, samples, events)
+    return [Text(" ".join(told), tuple(Value(count, "count") for count in counts))]
+
+
+def _bar(steady: pl.DataFrame) -> list[Block]:
+    """The phases; of a step without backward and optimizer the trace tells none."""
+    means = steady.select(pl.col(list(_PARTS)).mean()).row(0, named=True)
+    parts = tuple(Bar(label, means[name]) for name, label in _PARTS.items() if means[name] is not None)
+    return [Bars("One step, mean", "ns", parts)] if means["forward"] is not None else []
+
+
+def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
+    """Say how many steps the means are over, and why the others were left out; of one step the verdict says all."""
+    ranks = recorded["rank"].n_unique()
+    if recorded.height == 1:
+        return []
+    every, used = (int(table["weight"].sum()) for table in (recorded, steady))
+    text, values = "Means over all {} steps", [Value(every, "count")]
+    if used < every:
+        text, values = "Means over {} of {} steps", [Value(used, "count"), *values]
+    if ranks > 1:
+        text, values = text + " of {} ranks", [*values, Value(ranks, "count")]
+    text, values = text + "; median {}", [*values, Value(_median(steady), "ns")]
+    reasons = _left_out(recorded.join(steady, on=["rank", "step"], how="anti"))
+    if reasons:
+        text += "; left out: " + ", ".join(f"{{}} {reason}" for reason in reasons)
+        values += [Value(count, "count") for count in reasons.values()]
+    text += "." if ranks == 1 else ". The bar is the mean of all ranks."
+    return [Text(text, tuple(values))]
+
+
+def _two_clocks(run: Run, steady: pl.DataFrame) -> list[Block]:
+    """Where the device decides: which of the two steps, and of the two shares of waiting, is whose."""
+    verdict = diagnose(run).verdict
+    if verdict.on_cpu or not verdict.step_ns:
+        return []
+    means = steady.filter(pl.col("rank") == verdict.rank).select(pl.col("duration", "data_wait").mean())
+    step, wait = means.row(0)
+    if not step:
+        return []
+    told, values = [], []
+    if abs(verdict.step_ns - step) > _APART * step:
+        several = steady["rank"].n_unique() > 1
+        told.append(
+            _TWO_STEPS.replace("whose step is", f"whose step on rank {verdict.rank} is") if several else _TWO_STEPS
+        )
+        values += [Value(verdict.step_ns, "ns"), Value(step, "ns")]
+    if verdict.bound == "input" and wait and verdict.share and abs(verdict.share - wait / step) > _APART:
+        told.append("Of the data wait in the bar, the verdict counts only what leaves the device without work.")
+    return [Text(" ".join(told), tuple(values))] if told else []
+
+
+def _nothing(run: Run, diagnosis: Diagnosis) -> list[Block]:
+    """If nothing was found: how many rules have looked, how many could not, and the command that names them."""
+    if diagnosis.findings or not diagnosis.checked:
+        return []
+    text, values = "No problem found ({} checks).", [Value(len(diagnosis.checked), "count")]
+    lacking = [unchecked for unchecked in diagnosis.unchecked if unchecked.missing != DEVICE_WORK]
+    about_devices = len(diagnosis.unchecked) - len(lacking)
+    if lacking:
+        path = literal(shlex.quote(run.path), 400) if run.path and not _SEVERAL.search(run.path) else "RUN"
+        needs = "needs" if len(lacking) == 1 else "need"
+        text += f" {{}} {needs} more data: `stepscope report {path} --checks`."
+        values.append(Value(len(lacking), "count"))
+    if about_devices:
+        text += f" {many(about_devices, 'check is', 'checks are')} for accelerators only."
+        values.append(Value(about_devices, "count"))
+    return [Text(text, tuple(values))]
+
+
+def _left_out(left_out: pl.DataFrame) -> dict[str, int]:
+    """Steps that averages leave out, by reason."""
+    traced = pl.col("tags").list.contains("traced") | pl.col("tags").list.contains("tracing")
+    reason = (
+        pl.when(pl.col("tags").list.contains("warm-up"))
+        .then(pl.lit("warm-up"))
+        .when(pl.col("tags").list.contains("empty"))
+        .then(pl.lit("empty"))
+        .when(traced)
+        .then(pl.lit("traced"))
+    )
+    reasons = left_out.select("weight", reason.otherwise(pl.lit("others")).alias("reason"))
+    counts = reasons.group_by("reason").agg(pl.col("weight").sum()).sort("weight", "reason", descending=[True, False])
+    return dict(counts.iter_rows())
+
+
+def _median(steady: pl.DataFrame) -> int:
+    return int(steady.select(pl.col("duration").median()).item())
+
+
+SECTION = Section(title="Summary", order=0, build=build)

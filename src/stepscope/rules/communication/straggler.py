@@ -1,0 +1,138 @@
+"""One rank comes late to most collectives, and all others wait for it.
+
+## What it finds
+A rank that is the last to arrive at most of the collectives that it shares with other ranks, more often than chance can
+explain, and whose delay costs the others more than 5 % of the step. It says whether that rank waits longer for its
+data, computes longer, or neither.
+
+## Why it costs time
+A collective ends on all ranks when the last one has come. What one rank takes longer, every rank of the job waits.
+
+## What to do
+Make that rank do what the others do. If it waits for data: the same storage, the same number of loader workers, shards
+of equal size. If it computes longer: batches of equal length, and a look at the clock, temperature and other users of
+its device. Else: what only this rank does, such as logging, checkpoints and progress bars of rank 0, and the cores that
+it may use.
+
+## How the gain is predicted
+High end: the delay, which is the time by which the rank comes after the last of the others, summed over the collectives
+of a step. Low end: half of it, because part of it may hide behind computing, and the next slowest rank is not far.
+
+## When it is wrong
+Durations are compared, not clocks, so clocks that differ do no harm. A rank that comes late to its first collective of
+the step only because the profiler starts there costs nothing outside the traced window. With a pipeline, a stage waits
+for the one before by design; send and receive do not count here.
+"""
+
+from collections.abc import Iterator
+
+from stepscope.analyses.bound.lib.straggler import LateRank, late_rank
+from stepscope.analyses.communication.collectives import collectives
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Cause, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step, which every rank of the job loses: half of what a single process would have to lose
+
+
+def check(run: Run) -> Iterator[Finding]:
+    if run.optional("processes", "world_size")["world_size"].max() == 1:
+        return  # a job of one rank waits for nobody
+    try:
+        collectives(run)
+    except MissingData:
+        return  # nor does one whose ranks do not communicate
+    found = late_rank(run)
+    if found is None or found.delay <= MIN_SHARE * found.step:
+        return
+    yield Finding(
+        title=Title(_WORDS[found.cause], (str(found.rank), Value(found.delay, "ns"))),
+        cause=_CAUSES[found.cause],
+        evidence=_evidence(found),
+        gain=Gain(
+            low_ns=int(min(found.delay, found.step) / 2),
+            high_ns=int(min(found.delay, found.step)),
+            step_ns=int(found.step),
+            basis="delay of this rank behind the last of the others",
+            confidence="structural",
+        ),
+        advice=_ADVICE[found.cause],
+        ranks=(found.rank,),
+    )
+
+
+def _evidence(found: LateRank) -> tuple[Evidence, ...]:
+    rows = (
+        Evidence(
+            label="delay per step", value=found.delay, unit="ns", source="late_ranks", share=found.delay / found.step
+        ),
+        Evidence(
+            label="collectives entered last",
+            value=found.last,
+            unit="count",
+            source="late_ranks",
+            of=found.collectives,
+        ),
+    )
+    if found.cause == "input":
+        label = "extra data wait"
+        return (*rows, Evidence(label=label, value=found.extra, unit="ns", source="steps"))
+    if found.cause == "compute":
+        label = "extra compute time"
+        return (*rows, Evidence(label=label, value=found.extra, unit="ns", source="device_time"))
+    return rows
+
+
+_WORDS = {
+    "input": "Rank {} delays the others {} per step: it waits for data",
+    "compute": "Rank {} delays the others {} per step: it computes longer",
+    "unknown": "Rank {} delays the others {} per step",
+}
+_CAUSES: dict[str, Cause] = {"input": "data-reading", "compute": "model", "unknown": "scheduling"}
+_ADVICE = {
+    "input": (
+        Advice(
+            text="Give this rank the same workers, storage and shard size as the others",
+            code="loader = DataLoader(dataset, sampler=DistributedSampler(dataset), num_workers=8, prefetch_factor=4)",
+        ),
+    ),
+    "compute": (
+        Advice(
+            text="Check the clock, temperature, power and other processes of its GPU",
+            code="nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE -i LOCAL_RANK  # AMD: rocm-smi",
+        ),
+        Advice(text="Balance batch lengths between ranks: bucket by length, or pack samples"),
+    ),
+    "unknown": (
+        Advice(
+            text="Move work of this rank alone out of the step: logging, checkpoints, progress bars",
+            code="if rank == 0 and step % 100 == 0:\n    log(loss.item())  # an item() waits for the device",
+        ),
+        Advice(
+            text="Check which cores and memory node its process uses",
+            code="taskset -cp PID  # and: numactl --show",
+        ),
+    ),
+}
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    length, computing = (80, 70) if fixed else (100, 90)
+    for step in range(12):
+        start = step * length
+        for rank in (0, 1):
+            arrives = start + (computing if rank == 0 else 70)
+            synth.host(f"ProfilerStep#{step}", "annotation", start, start + length, rank=rank)
+            synth.host("cudaLaunchKernel", "runtime", start, start + 0.1, rank=rank, correlation=step + 1)
+            synth.kernel(start, arrives, rank=rank)
+            synth.kernel(
+                arrives, start + computing + 2, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9", rank=rank,
+                correlation=step + 1, collective="allreduce", collective_sequence=step, group="0", group_size=2,
+            )  # fmt: skip
+            synth.kernel(start + computing + 2, start + length, rank=rank)
+
+
+RULE = Rule(check=check, example=example)

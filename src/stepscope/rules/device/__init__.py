@@ -1,0 +1,1 @@
+"""Rules about the device: kernels, copies, idle time."""

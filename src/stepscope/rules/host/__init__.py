@@ -1,0 +1,1 @@
+"""Rules about the host: Python, operators' launches and waits."""

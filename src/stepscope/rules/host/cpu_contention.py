@@ -1,0 +1,103 @@
+"""Other programs take the cores that training needs.
+
+## What it finds
+Ranks whose main thread could run but had no core for more than 5 % of the steady steps, while processes outside the
+job used the cores: the scheduler's own count, read once a second from outside.
+
+## Why it costs time
+A step waits for its slowest thread. While the main thread stands in the queue for a core nothing is launched; while one
+of several operator threads does, all the others wait for it at the end of every operator. So a machine that is a half
+busy with other work can make a step several times longer, not twice.
+
+## What to do
+Stop the other programs, move them to another machine or give each its own cores. In a container or a batch system ask
+for as many cores as the job uses. Fix this before you compare runs or trust the other gains here.
+
+## How the gain is predicted
+At least the time that the main thread waited, as far as the other programs had cores to free. At most twice that, since
+waits of operator threads are not counted: with one to four busy processes beside a training on two cores, training
+alone saved 1.2 to 1.7 times what its main thread had waited. Neither end is more than arithmetic allows: what the job
+itself takes on all its cores stays.
+
+## When it is wrong
+Programs that training needs (a data server, a database) do not count as others. A job with
+more busy threads than cores waits for itself: only what others use is counted, but the two cannot be told apart
+exactly.
+"""
+
+from collections.abc import Iterator
+
+from stepscope.analyses.host.core_waits import UNCOUNTED, core_waits
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+MIN_OTHERS = 0.2  # cores: an idle desktop, the monitoring and stepscope itself use less
+
+
+def check(run: Run) -> Iterator[Finding]:
+    slow = []
+    for row in core_waits(run).iter_rows(named=True):
+        lost = min(row["waited"], row["others"] * row["step"], _most(row))
+        if row["others"] >= MIN_OTHERS and lost >= MIN_SHARE * row["step"]:
+            slow.append((lost, row))
+    if not slow:
+        return
+    lost, worst = max(slow, key=lambda found: found[0])
+    yield Finding(
+        title=Title(
+            "Other processes use {} of {} cores", (Value(worst["others"], "count"), Value(worst["cores"], "count"))
+        ),
+        cause="scheduling",
+        evidence=(
+            Evidence(
+                label="core wait per step",
+                value=worst["waited"],
+                unit="ns",
+                source="core_waits",
+                share=worst["waited"] / worst["step"],
+            ),
+            _cores("cores others use", worst, "others"),
+            _cores("cores used", worst, "job"),
+        ),
+        gain=Gain(
+            low_ns=int(lost),
+            high_ns=int(min(UNCOUNTED * lost, _most(worst))),
+            step_ns=int(worst["step"]),
+            basis="time in which the main thread waited for a core",
+            confidence="structural",
+        ),
+        advice=(
+            Advice(text="Find the other processes, then stop or move them", code="top -o %CPU"),
+            Advice(text="Or pin the job to cores of its own", code="taskset --cpu-list 0-7 python train.py"),
+        ),
+        ranks=tuple(row["rank"] for _, row in slow),
+    )
+
+
+def _cores(label: str, row: dict[str, float], who: str) -> Evidence:
+    return Evidence(label=label, value=row[who], unit="count", source="core_waits", of=row["cores"])
+
+
+def _most(row: dict[str, float]) -> float:
+    """What is left of a step when the job's own work is spread over all its cores."""
+    return max(0.0, row["step"] * (1 - row["job"] / row["cores"]))
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    waited = 0 if fixed else 30
+    length = 70 + waited
+    synth.add("meta", source="run.json", key="cores", value='{"effective": 2}')
+    for step in range(10):
+        start = step * length
+        synth.step(step, start, start + length, forward=25 + waited, backward=40, optimizer=5)
+        time = (start + length / 2) * 1_000_000
+        synth.add("system", time=int(time), what="core wait", value=waited / length, unit="ratio")
+        synth.add("system", time=int(time), rank=None, what="job CPU", value=0.7, unit="cores")
+        synth.add("system", time=int(time), rank=None, what="other CPU", value=1.3 if waited else 0.0, unit="cores")
+
+
+RULE = Rule(check=check, example=example)

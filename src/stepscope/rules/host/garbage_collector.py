@@ -1,0 +1,76 @@
+"""Python's garbage collector interrupts training.
+
+## What it finds
+Steps that spend more than 3 % of their time in Python's cyclic garbage collector, timed in the training process.
+
+## Why it costs time
+A full collection walks every container object of the process, such as a data set held as a list of dictionaries. It
+runs in whatever thread allocates, and nothing else does meanwhile.
+
+## What to do
+After model and data are built, `gc.freeze()` takes what is alive out of every later collection; a higher threshold
+makes collections rare. Large tables belong into arrays or tensors, which the collector does not walk.
+
+## How the gain is predicted
+High end: all of the measured time. Low end: half of it, since some collections remain.
+
+## When it is wrong
+If the program makes reference cycles all the time, rare collections let memory grow until they run.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.03  # of the step: the time is measured, not sampled, and the remedy is one line
+
+
+def check(run: Run) -> Iterator[Finding]:
+    recorded = run.optional("steps").select("rank", "step", "gc").drop_nulls("gc")
+    if recorded.is_empty():
+        raise MissingData("time in the garbage collector", how="run it with `stepscope run -- COMMAND`")
+    table = settled_steps(run).select("rank", "step", "duration").join(recorded, on=["rank", "step"])
+    means = table.group_by("rank").agg(pl.col("gc", "duration").mean()).sort("rank")
+    slow = [(gc, step, rank) for rank, gc, step in means.iter_rows() if step and gc >= MIN_SHARE * step]
+    if not slow:
+        return
+    gc, step, _ = max(slow)
+    yield Finding(
+        title=Title("Python's garbage collector takes {} per step", (Value(gc, "ns"),)),
+        cause="scheduling",
+        evidence=(Evidence(label="GC time per step", value=gc, unit="ns", source="steps", share=gc / step),),
+        gain=Gain(
+            low_ns=int(gc / 2),
+            high_ns=int(gc),
+            step_ns=int(step),
+            basis="measured collection time",
+            confidence="structural",
+        ),
+        advice=(Advice(text="Freeze the objects that exist before training", code=_FREEZE),),
+        ranks=tuple(rank for _, _, rank in slow),
+    )
+
+
+_FREEZE = """\
+gc.collect()
+gc.freeze()
+gc.set_threshold(100_000, 50, 50)  # before the training loop"""
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    collecting = 0 if fixed else 8
+    length = 60 + collecting
+    for step in range(10):
+        start = step * length
+        synth.step(step, start, start + length, forward=25 + collecting, backward=30, optimizer=5, gc=collecting)
+
+
+RULE = Rule(check=check, example=example)

@@ -1,0 +1,266 @@
+"""Host code holds the step up.
+
+## What it finds
+On a CPU: lines of the script's own that do something other than the model's work (sleeping, loops of pure Python,
+writing and flushing files, drawing, formatting) for more than 5 % of an average step. The lines are from samples; a
+line inside forward counts only if it calls what cannot be an operator, or if a traced window shows as much time
+between operators. Where the host limits a rank and no function can be blamed for half of that, the three lines that
+take most of the time are named together.
+
+On a GPU: a device that is idle for more than 20 % of the step, where more than 10 % of the step is explained neither
+by the wait for data nor by a blocking call: the host launches too slowly.
+
+## Why it costs time
+The CPU that prepares the next operator is busy with something else, and whatever computes the model has nothing to do.
+
+## What to do
+On a CPU: take the line out of the loop, do it every hundredth step, or give it to another thread or process. Where the
+line contains the loop (`trainer.train()`), change what the framework does besides: how often it saves, validates, logs.
+On a GPU:
+fewer and larger launches: `torch.compile(model)`, CUDA graphs (`mode="reduce-overhead"`), a larger batch.
+
+## How the gain is predicted
+For lines: their share of the samples times the mean step, as a 95 % interval. Its low end is cut by a quarter because a
+fix keeps a part of the cost; its high end is raised by a fifth because the line also slows down what follows it: the
+model's data leave the caches, its threads fall asleep. On a GPU: at most the unexplained idle time, at least half of
+it. Nothing else runs during either, so the step shrinks by as much, down to what input, device and communication need.
+
+## When it is wrong
+A trace with stacks, shapes or memory slows the host down by a fifth and more: from such a trace alone no host-bound
+verdict is given. Samples of a line that releases no lock while it computes arrive late and fall to the line after it.
+A line that waits for another process looks busy. What a framework is at is told by the names of its functions.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses.bound.bound import LIMIT, UTILIZED
+from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.models.framework_settings import framework_advice, framework_title
+from stepscope.models.host_lines import SpreadLines, spread_lines
+
+__all__ = ["RULE"]
+
+EXPLAINED = 0.5  # of the host's time: named lines with less leave the larger part to be told
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
+MIN_SAMPLES = 5  # fewer samples name no line
+MIN_TIME = 200_000  # ns per step, absolute: a handful of calls into torch take as long, and no user can remove those
+KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
+FOLLOWS = 1.2  # of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it
+
+
+def check(run: Run) -> Iterator[Finding]:
+    if has_gpu(run):
+        yield from _idle(run)
+    else:
+        yield from _lines(run)
+
+
+def _lines(run: Run) -> Iterator[Finding]:
+    means = dict(settled_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
+    by_place: dict[tuple[str, str], list[HostLines]] = {}
+    for group in host_lines(run):
+        step = means.get(group.rank)
+        sure = group.samples >= MIN_SAMPLES and group.time >= MIN_TIME
+        if step and sure and group.time >= MIN_SHARE * step and group.low >= SURE_SHARE * step:
+            by_place.setdefault((group.places[0].file, group.places[0].symbol), []).append(group)
+    told: dict[int, float] = {}
+    for groups in by_place.values():
+        worst = max(groups, key=lambda group: group.time)
+        for group in groups:
+            told[group.rank] = told.get(group.rank, 0.0) + group.time
+        yield _of_lines(worst, means[worst.rank], tuple(sorted(group.rank for group in groups)))
+    spread = [
+        row
+        for row in spread_lines(run)
+        if row.rank in means and row.host >= MIN_TIME and told.get(row.rank, 0.0) < EXPLAINED * row.host
+    ]
+    if spread:
+        worst_spread = max(spread, key=lambda row: row.host / row.step)
+        yield _of_spread(worst_spread, tuple(row.rank for row in spread))
+
+
+def _of_spread(row: SpreadLines, ranks: tuple[int, ...]) -> Finding:
+    """What is said where no one function holds the time: it is never nothing."""
+    return Finding(
+        title=Title(
+            _SMALL_OPERATORS if row.computes else _SEVERAL, (Value(row.host, "ns"), Value(row.host / row.step, "ratio"))
+        ),
+        cause="scheduling",
+        evidence=(
+            Evidence(label="host time per step", value=row.host, unit="ns", source="bound", share=row.host / row.step),
+            Evidence(label="time in these lines", value=row.time, unit="ns", source="lines"),
+        ),
+        gain=None
+        if row.computes
+        else Gain(
+            low_ns=int(row.time / 2),
+            high_ns=int(row.time),
+            step_ns=int(row.step),
+            basis="samples of these lines while nothing computes",
+            confidence="structural",
+        ),
+        advice=_IDLE_ADVICE[::2] if row.computes else _SPREAD_ADVICE,
+        ranks=ranks,
+        where=row.places,
+    )
+
+
+def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
+    high = min(FOLLOWS * group.high, step)
+    return Finding(
+        title=_title(group, step),
+        cause="model" if "forward" in group.phases else "scheduling",  # the five kinds of cause know no "script"
+        evidence=(
+            Evidence(label="time per step", value=group.time, unit="ns", source="lines", share=group.time / step),
+            Evidence(label="samples", value=group.samples, unit="count", source="lines"),
+        ),
+        gain=Gain(
+            low_ns=int(max(high / 2, KEPT * group.low)),
+            high_ns=int(high),
+            step_ns=int(step),
+            basis="samples of these lines, 95 % interval",
+            confidence="structural",
+        ),
+        advice=tuple(_advice(group)),
+        ranks=ranks,
+        where=group.places,
+    )
+
+
+def _title(group: HostLines, step: float) -> Title:
+    takes = (Value(group.time, "ns"), Value(group.time / step, "ratio"))
+    if group.purpose is not None:
+        return framework_title(group.purpose, group.inside, takes[0])
+    place = group.places[0]
+    code = place.text.strip()
+    if code:
+        return Title("`{}` at {} takes {} per step ({})", (code, place, *takes))
+    return Title("{} takes {} per step ({})", (place, *takes))
+
+
+def _advice(group: HostLines) -> Iterator[Advice]:
+    if group.purpose is not None:
+        yield framework_advice(group.purpose, group.inside)
+        return
+    text = " ".join(place.text for place in group.places)
+    if group.holds_loop:
+        within = f"inside {group.inside}" if group.inside else "in what it calls or goes over"
+        yield Advice(text=f"This line contains the loop, and the time is spent {within}: make that cheaper or rarer")
+        yield Advice(text="See the calls below it", code="stepscope show lines RUN --columns all")
+        return
+    if "forward" in group.phases:
+        yield Advice(text="Replace Python loops over values by operators on whole tensors")
+        return
+    named = any(word in text for word in ("save(", "state_dict"))
+    if group.saves or (named and group.saves is None):
+        yield Advice(text="Copy the state, then write it in a background thread", code=_SAVE)
+        return
+    if any(word in text for word in ("flush", "write", "print", "dump", "log", "savefig", "fsync")):
+        yield Advice(text="Write every 100th step, and do not flush", code=_RARELY)
+        yield Advice(text="Or write in a background thread", code=_THREAD)
+        return
+    yield Advice(text="Move the line out of the training loop, or run it every 100th step", code=_RARELY)
+
+
+_RARELY = "if step % 100 == 0:\n    ...  # this line"
+_SAVE = """\
+saver = concurrent.futures.ThreadPoolExecutor(1)  # once
+state = copy.deepcopy(model.state_dict())  # quick: memory only
+saver.submit(torch.save, state, path)"""
+_THREAD = """\
+writer = concurrent.futures.ThreadPoolExecutor(1)  # once
+writer.submit(write, step, float(loss))  # in the loop"""
+
+
+def _idle(run: Run) -> Iterator[Finding]:
+    rows = device_idle(run)
+    slow = [row for row in rows if row.utilization < UTILIZED and row.host >= LIMIT * row.step]
+    if not slow:
+        return
+    if all(row.inflated for row in slow):
+        raise MissingData(
+            "trace whose host times can be trusted",
+            how="record one without stacks, shapes and memory: `stepscope run --trace 10:13 -- COMMAND`",
+        )
+    worst = max((row for row in slow if not row.inflated), key=lambda row: row.host / row.step)
+    yield Finding(
+        title=Title(
+            "The GPU idles {}: the host launches its work too slowly", (Value(worst.host / worst.step, "ratio"),)
+        ),
+        cause="scheduling",
+        evidence=_idle_evidence(worst),
+        gain=Gain(
+            low_ns=int(worst.host / 2),
+            high_ns=int(worst.host),
+            step_ns=int(worst.step),
+            basis="GPU idle time without data wait or blocking calls",
+            confidence="structural",
+        ),
+        advice=_IDLE_ADVICE,
+        ranks=tuple(row.rank for row in slow if not row.inflated),
+        where=_places(run, worst.rank),
+    )
+
+
+def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
+    return (
+        Evidence(label="GPU utilization", value=row.utilization, unit="ratio", source="device_time"),
+        Evidence(
+            label="GPU idle, host-bound", value=row.host, unit="ns", source="device_time", share=row.host / row.step
+        ),
+    )
+
+
+def _places(run: Run, rank: int) -> tuple[Place, ...]:
+    """Lines of the script that surely do something else while the device is idle."""
+    try:
+        groups = [group for group in host_lines(run, only=rank) if group.rank == rank and group.samples >= MIN_SAMPLES]
+    except MissingData:
+        return ()
+    return groups[0].places if groups else ()
+
+
+_SMALL_OPERATORS = "Python between small operators takes {} per step ({})"
+_SEVERAL = "Host code of several lines takes {} per step ({})"
+_SPREAD_ADVICE = (
+    Advice(text="Replace Python loops over values by operators on tensors, first line first"),
+    Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN"),
+)
+_IDLE_ADVICE = (
+    Advice(text="Compile the model into fewer, larger kernels", code="model = torch.compile(model)"),
+    Advice(
+        text="Replay the launches as one CUDA graph, if shapes are constant",
+        code='model = torch.compile(model, mode="reduce-overhead")',
+    ),
+    Advice(text="Increase the batch size, as far as memory allows"),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    write = 0 if fixed else 40
+    length = 60 + write
+    for step in range(12):
+        start = step * length
+        synth.step(step, start, start + length, forward=25, backward=30, optimizer=5)
+        for tick in range(write // 10):
+            synth.sample(
+                step, start + 10 * tick, 10, "other", "/home/me/train.py", 51, function="main", text="log.flush()"
+            )
+        for tick in range(6):
+            synth.sample(
+                step, start + write + 10 * tick, 10, "backward", "/home/me/train.py", 40, function="main",
+                text="loss.backward()", call="torch/_tensor.py:600 backward", leaf="torch/autograd/graph.py:800 run",
+            )  # fmt: skip
+
+
+RULE = Rule(check=check, example=example)

@@ -1,0 +1,124 @@
+"""Copying batches from workers to training takes a large share of data-loading CPU time.
+
+## What it finds
+Training waits for data for more than 5 % of its steps, and copies are the largest part of data-loading CPU time, 30 %
+or more. torch's own collate function copies tensors into shared memory. The feeder thread of each worker pickles the
+batch and copies the rest. In addition, one of two holds: no number of workers is enough on the available cores, or
+training on the CPU is the limit and batches of an eighth of the size save more than 5 %, by simulation. Batches below
+256 KiB are ignored.
+
+## Why it costs time
+Copies need a core and memory bandwidth, and scale with the size of a batch. Training on the CPU is the first in its
+process to touch the pages that a worker wrote: about 0.2 ns per byte. Lists and arrays are not tensors: they go through
+a pipe as well. The feeder thread runs beside the next batch, so its time is not part of loading one.
+
+## What to do
+Transfer less. Send pictures as `uint8` (a quarter of `float32`, an eighth of `float64`) and convert them on the device.
+Use float32 or float16 instead of NumPy's float64. Return tensors rather than lists or arrays, and drop what training
+does not use.
+
+## How the gain is predicted
+The loader is simulated with copies half as long (float64 to float32) and an eighth as long (float64 to uint8). Training
+on the CPU then touches fewer new bytes, too. The range includes the known errors of the simulation. Where training is
+the limit, it may start at zero.
+
+## When it is wrong
+The advice does not know which precision training needs: the evidence lists the types. With very many tiny samples,
+torch's collate function is slow because of their number, not their size. Return whole batches then. A full /dev/shm
+looks the same.
+"""
+
+from collections.abc import Iterator
+from math import inf
+
+import polars as pl
+
+from stepscope.analyses.bound.lib.input_waits import MIN_SHARE as MIN_WAIT
+from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
+from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.models.loader_model import predict
+from stepscope.models.waiting_input import WaitingInput, faster, gain, heaviest, part_evidence, waiting_input
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.3  # of the CPU time of making a batch, as for collating: both are copies
+LARGE = 1 << 18  # bytes: of less it is not the size that takes time (copied in 50 us), but that it is handed over
+KINDS = 2  # of numbers that are told: pictures and labels
+FASTER = (2.0, 8.0)  # float64 to float32, and to uint8
+
+
+def check(run: Run) -> Iterator[Finding]:
+    found = waiting_input(run)
+    part = found.parts[0] if found is not None else None
+    if found is None or part is None or not part.copies or part.share < MIN_SHARE:
+        return
+    if _bytes(run, found.model.pipeline.rank) < LARGE:
+        return
+    if heaviest(found) is None and not _slow_to_touch(found):
+        return
+    yield Finding(
+        title=Title(
+            "Moving batches from workers to training takes {} of data-loading CPU time", (Value(part.share, "ratio"),)
+        ),
+        cause="data-reading",
+        evidence=(*part_evidence(found, part), *_batch(run, found.model.pipeline.rank)),
+        gain=gain(found, faster(["batch"], FASTER), "batches 2× to 8× smaller"),
+        advice=_ADVICE,
+        where=found.data_set,
+        ranks=found.ranks,
+    )
+
+
+def _slow_to_touch(found: WaitingInput) -> bool:
+    """Whether training is the limit, on the CPU, and smaller batches make its steps shorter by MIN_WAIT."""
+    if found.best is not None or found.limited_by != "training" or not found.model.pipeline.size:
+        return False
+    (smallest,) = predict(found.model, faster(["batch"], FASTER[-1:]))
+    return found.now - smallest.step_ns > MIN_WAIT * found.now
+
+
+def _bytes(run: Run, rank: int) -> float:
+    """Of a batch: tensors, and what goes through the pipe; infinite where that was not recorded."""
+    sent = run.optional("loader_spans").filter(of_training(run, rank) & (pl.col("stage") == "send"))["count"].mean()
+    kinds = _kinds(run, rank)
+    return float(kinds["bytes"].sum()) + sent if kinds.height and isinstance(sent, float) else inf
+
+
+def _batch(run: Run, rank: int) -> tuple[Evidence, ...]:
+    """What the first recorded batch of a worker consists of mostly; nothing where it was not recorded."""
+    return tuple(
+        Evidence(label=f"{kind} bytes per batch", value=size, unit="bytes", source="batch_tensors")
+        for kind, size in _kinds(run, rank).head(KINDS).iter_rows()
+    )
+
+
+def _kinds(run: Run, rank: int) -> pl.DataFrame:
+    """Bytes in the first recorded batch of a worker by kind of number (mean), the largest first."""
+    rows = run.optional("batch_tensors").filter(of_training(run, rank))
+    workers = max(1, rows.select("pid").n_unique())
+    kinds = rows.group_by("type").agg(pl.col("bytes").sum() / workers)
+    return kinds.sort(["bytes", "type"], descending=[True, False])
+
+
+_ADVICE = (
+    Advice(
+        text="Return images as uint8, and convert whole batches on the device",
+        code="return torch.from_numpy(pixels)  # uint8, in __getitem__\n"
+        "batch = batch.to(device, non_blocking=True).float().div_(255)  # in the loop",
+    ),
+    Advice(text="Convert NumPy arrays from float64 to float32", code="torch.from_numpy(values.astype(np.float32))"),
+    Advice(text="Return tensors from __getitem__: lists and arrays are pickled and sent through a pipe"),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    """2 workers fill 2 cores, mostly by copying float64, and training needs none; the fix hands over uint8."""
+    feed = 4 if fixed else 36
+    parts = (("sample", "data.Pictures", 3, 3), ("collate", "torch.c", 1, 1))
+    length = 10 if fixed else 20
+    synth.loading(length=length, own=10, workers=2, cores=2, parts=parts, feed=feed, used=(feed + 4) / length)
+
+
+RULE = Rule(check=check, example=example, explains="input-bound", replaces=("too-many-workers",))

@@ -1,0 +1,109 @@
+"""One transform, decoder or data set takes most of the data-loading CPU time.
+
+## What it finds
+Training waits for data for more than 5 % of its steps, and the workers compute rather than wait. No number of workers
+is enough on the available cores. And 40 % or more of the data-loading CPU time is in one transform, one decoder, one
+reader, or the data set's own `__getitem__`.
+
+## Why it costs time
+All CPU time of a step has to fit on the cores. If it does not, a step takes that time divided by the cores. Only less
+work makes it shorter.
+
+## What to do
+Replace the slow part by a cheaper one. Or do its work on whole batches, on the device, or once before training. Crop
+first: work on pixels that are cropped later is wasted.
+
+## How the gain is predicted
+The loader is simulated with this part 2 and 10 times faster. Two is the least that is worth the work. Ten is what a
+replacement reached: one nominally 20 times faster was measured at 10.6. The range is wide because the replacement is
+not known yet. It includes the known errors of the simulation.
+
+## When it is wrong
+CPU time is charged to the part that triggers it. A picture is decoded when its pixels are first read, and only known
+decoders are told apart. Code inside `__getitem__` that is no transform counts for the data set.
+"""
+
+from collections.abc import Iterator
+
+from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.core.finding import Advice, Finding, Rule, Title, Value, at
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.models.loader_advice import DRAFT
+from stepscope.models.waiting_input import Part, faster, gain, heaviest, part_evidence, short, waiting_input
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.4  # of the CPU time of making a batch: the part of decoding from which it counts as the reason
+FASTER = (2.0, 10.0)  # a factor worth the trouble, and what a replacement by compiled code reached
+
+
+def check(run: Run) -> Iterator[Finding]:
+    found = waiting_input(run)
+    part = heaviest(found) if found is not None else None
+    if found is None or part is None or part.stage not in _STAGES or part.share < MIN_SHARE:
+        return
+    yield Finding(
+        title=Title("{} takes {} of data-loading CPU time", (part.called, Value(part.share, "ratio"))),
+        cause="data-reading",
+        evidence=part_evidence(found, part),
+        gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
+        advice=_advice(part, gpu=has_gpu(run)),
+        ranks=found.ranks,
+        where=lines_inside(run, found.ranks[0], part.place),
+    )
+
+
+_STAGES = ("transform", "decode", "read", "sample")
+
+
+def _advice(part: Part, *, gpu: bool) -> tuple[Advice, ...]:
+    """What makes a part cheaper, the likeliest first."""
+    name, where = short(part.name), at(part.place)
+    match part.stage:
+        case "decode":
+            return (
+                Advice(text=f"Decode with a faster library than {name}, and at a smaller size", code=DRAFT),
+                Advice(text="Or store the pictures smaller: as large as the largest crop"),
+            )
+        case "read":
+            code = 'np.load(path, mmap_mode="r")'
+            return (Advice(text="Store arrays uncompressed, in the type you need, and map them", code=code),)
+        case "sample":
+            text = f"Replace loops in {part.called}{where} by whole-array or whole-batch operations"
+            code = "def __getitems__(self, indices):  # one call per batch\n    return list(work(self.data[indices]))"
+            return (Advice(text=text, code=code), _once(part.called))
+        case _:
+            return _of_transform(name, where, gpu=gpu)
+
+
+def _of_transform(name: str, where: str, *, gpu: bool) -> tuple[Advice, ...]:
+    batches = "for batch, labels in loader:\n    batch = {}(batch{})"
+    if gpu:
+        code = batches.format(name, ".to(device, non_blocking=True)")
+        first = Advice(text=f"Run {name}{where} on whole batches on the GPU", code=code)
+        return (first, Advice(text=f"Or crop before {name}, and use smaller types"), _once(name))
+    return (
+        Advice(text=f"Crop before {name}{where}, and use whole-array operations on smaller types"),
+        Advice(text=f"Or run {name} on whole batches in the training loop", code=batches.format(name, "")),
+        _once(name),
+    )
+
+
+def _once(name: str) -> Advice:
+    return Advice(
+        text=f"Or run {name} once before training and store the result, if it never changes",
+        code='np.save(path, work(sample))  # then, in __getitem__: np.load(path, mmap_mode="r")',
+    )
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    """2 workers fill 2 cores, mostly with one transform; training needs none. The fix is seven times as fast."""
+    blur = 5 if fixed else 35
+    parts = (("transform", "data.Flip", 2, 2), ("transform", "data.Blur", blur, blur), ("collate", "torch.c", 2, 2))
+    length = 10 if fixed else 20
+    synth.loading(length=length, own=10, workers=2, cores=2, parts=parts, used=(blur + 5) / length)
+
+
+RULE = Rule(check=check, example=example, explains="input-bound")

@@ -1,0 +1,1 @@
+"""Rules about operators: FLOPs, rooflines, call stacks."""

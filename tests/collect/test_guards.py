@@ -1,0 +1,58 @@
+"""What the job's signal handlers raise inside code of the recorder reaches the job; the recorder's errors do not."""
+
+import functools
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from stepscope.collect.guards import own_errors
+
+
+class TooLongError(Exception):
+    pass
+
+
+def raising(number: int, frame: object) -> None:
+    raise TooLongError
+
+
+class Handler:
+    def __call__(self, number: int, frame: object) -> None:
+        raise TooLongError
+
+    def method(self, number: int, frame: object) -> None:
+        raise TooLongError
+
+
+def with_more(more: int, number: int, frame: object) -> None:
+    raise TooLongError
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGUSR1)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+def guarded(act: Callable[[], Any]) -> str:
+    try:
+        act()
+    except own_errors() as error:
+        return f"caught {type(error).__name__}"
+    return "nothing raised"
+
+
+@pytest.mark.parametrize("handler", [raising, Handler(), Handler().method, functools.partial(with_more, 1)])
+def test_what_a_handler_raises_passes(handler: Any) -> None:
+    signal.signal(signal.SIGUSR1, handler)
+    with pytest.raises(TooLongError):
+        guarded(lambda: signal.raise_signal(signal.SIGUSR1))
+
+
+def test_what_the_recorder_raises_is_caught() -> None:
+    signal.signal(signal.SIGUSR1, raising)
+    assert guarded(lambda: [][0]) == "caught IndexError"
+    assert guarded(lambda: None) == "nothing raised"

@@ -1,0 +1,250 @@
+"""What a verdict rests on is told beside it: lost input, ranks that were not opened, idle time without a cause."""
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from stepscope.analyses.bound.lib.bound_shares import slows
+from stepscope.analyses.bound.lib.device_shares import inflated_by
+from stepscope.core.report import Table, Text
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.render.format import sentence
+from stepscope.render.json import report_document
+from stepscope.render.markdown import table_markdown
+from stepscope.render.tables import print_table
+from stepscope.render.terminal import console_for, print_report, print_summary
+from stepscope.report.assemble import SECTIONS, assemble
+from stepscope.report.diagnose import diagnose
+from stepscope.storage import open_run
+
+
+def summary(run: Run) -> str:
+    stream = io.StringIO()
+    print_summary(console_for(stream), assemble(run))
+    return " ".join(stream.getvalue().split())
+
+
+def trace(path: Path, rank: int, *, part: float = 1.0) -> Path:
+    """A packed trace of four steps, of which the first `part` is written."""
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1000 * step + start, "dur": dur}
+        for step in range(4)
+        for name, start, dur in ((f"ProfilerStep#{step}", 0, 1000), *((f"aten::mm{i}", 9 * i, 8) for i in range(100)))
+    ]
+    text = json.dumps({"distributedInfo": {"rank": rank, "world_size": 128}, "traceEvents": events})
+    packed = gzip.compress(text.encode(), compresslevel=1)
+    path.write_bytes(packed[: int(len(packed) * part)])
+    return path
+
+
+def test_a_whole_trace_has_lost_nothing(tmp_path: Path) -> None:
+    found = summary(open_run(str(trace(tmp_path / "a.json.gz", 0))))
+    assert "covers the rest" not in found
+    assert "could not be read" not in found
+
+
+def test_a_trace_that_is_cut_off_says_so_below_the_verdict(tmp_path: Path) -> None:
+    run = open_run(str(trace(tmp_path / "a.json.gz", 0, part=0.6)))
+    words = "The trace a.json.gz is cut off: this report covers the rest of it."
+    assert words in summary(run)
+    document = report_document(assemble(run))
+    assert words in json.dumps(document)
+    (loss,) = [block for block in SECTIONS.get("summary").build(run)[1:2] if isinstance(block, Text)]
+    assert loss.text == words
+
+
+def test_of_several_traces_the_one_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for rank in range(2):
+        trace(tmp_path / f"rank{rank}.json.gz", rank)
+    trace(tmp_path / "rank2.json.gz", 2, part=0.001)
+    found = summary(open_run(str(tmp_path)))
+    assert "1 of 3 traces could not be read: rank2.json.gz: " in found
+
+
+def test_damage_and_unread_windows_are_counted() -> None:
+    synth = Synth().add("processes", source="run/a")
+    for number in range(2):
+        reason = "the gzip stream is damaged: what could be unpacked was read"
+        synth.add("skipped", source=f"run/a/{number}.json", reason=reason, count=1)
+    synth.add("skipped", source="run/a", reason="trace of window 3, it is empty: not read", count=1)
+    synth.add("skipped", source="notes.txt", reason="not a trace: not read", count=1)
+    found = summary(synth.run())
+    assert "2 traces are damaged, the first 0.json: this report covers the rest of them." in found
+    assert "1 traced window could not be read, the first: trace of window 3, it is empty." in found
+    assert "notes.txt" not in found
+
+
+def test_ranks_that_were_not_opened_are_told() -> None:
+    synth = Synth()
+    for rank in range(2):
+        synth.add("processes", rank=rank, pid=str(rank), world_size=128)
+        for step in range(12):
+            synth.step(step, step * 50, step * 50 + 50, data_wait=30, forward=10, backward=10, rank=rank)
+    run = synth.run()
+    assert sentence(diagnose(run).verdict).startswith(
+        "Data-loading bound on both ranks (2 of 128 ranks opened): 60 % of "
+    )
+    stream = io.StringIO()
+    print_report(console_for(stream), assemble(run))
+    assert "Opened: 2 of 128 ranks." in stream.getvalue()
+
+
+def idle(*, shapes: bool) -> Run:
+    """Steps of 100 ms: 30 of computing, 20 of exposed communication, 50 idle."""
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.kernel(start, start + 30)
+        synth.kernel(start + 30, start + 50, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9")
+    if shapes:
+        synth.host("aten::mm", "operator", 0, 1, input_dims="[[2]]")
+    return synth.run()
+
+
+def test_idle_time_that_nothing_explains_is_told_beside_a_smaller_limit() -> None:
+    verdict = diagnose(idle(shapes=True)).verdict
+    assert verdict.bound == "communication"
+    assert verdict.share == pytest.approx(0.2, abs=0.02)
+    assert verdict.unexplained == pytest.approx(0.5, abs=0.04)
+    found = sentence(verdict)
+    assert "exposed communication takes " in found
+    assert "The device idles 4" in found or "The device idles 5" in found
+    assert "for a hidden cause: recording shapes slows the host down; record a window without shapes:" in found
+    assert verdict.next_step == "record a window without shapes: `stepscope run --trace 10:13 -- COMMAND`"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        (("shapes",), "recording shapes slows the host down; record a window without shapes: `"),
+        (("stacks", "memory"), "recording stacks and memory slows the host down; record a window without them: `"),
+        (("stacks", "shapes", "memory"), "recording stacks, shapes and memory slows the host down;"),
+    ],
+)
+def test_what_slows_the_host_is_what_was_recorded(recorded: tuple[str, ...], words: str) -> None:
+    assert slows(recorded).startswith(words)
+    synth = Synth().host("aten::mm", "operator", 0, 1, input_dims="[[2]]" if "shapes" in recorded else None)
+    if "stacks" in recorded:
+        synth.host("train.py(1): main", "python", 0, 1)
+    if "memory" in recorded:
+        synth.add("memory", thread="1", time=0, device_type=1, device=0, bytes=64, address=1)
+    assert inflated_by(synth.run(), 0) == recorded
+
+
+def test_idle_time_of_a_trace_that_can_be_trusted_is_the_limit_itself() -> None:
+    verdict = diagnose(idle(shapes=False)).verdict
+    assert (verdict.bound, verdict.unexplained) == ("host", None)
+
+
+def test_a_phase_that_launched_nothing_has_no_time_on_the_device() -> None:
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.host("enumerate(DataLoader)#_Iter.__next__", "annotation", start, start + 20)
+        synth.host("aten::mm", "operator", start + 30, start + 40)
+        synth.host("cudaLaunchKernel", "runtime", start + 31, start + 32, correlation=step)
+        synth.kernel(start + 40, start + 60, correlation=step)
+    _, table = SECTIONS.get("phases").build(synth.run())
+    assert isinstance(table, Table)
+    assert {row[0]: row[2] for row in table.rows}["Dataloader"] is None
+    assert any(row[2] for row in table.rows)
+
+
+def test_the_breakdown_says_where_collectives_are() -> None:
+    *_, text = SECTIONS.get("step-breakdown").build(idle(shapes=False))
+    assert isinstance(text, Text)
+    assert text.text.startswith("Collectives on a device are among the kernels here")
+
+
+def test_without_steps_nothing_is_called_a_step() -> None:
+    run = Synth().kernel(0, 40).kernel(60, 100).run()
+    (text,) = [block for block in SECTIONS.get("workload").build(run) if isinstance(block, Text)]
+    assert "The recorded time is {} computing" in text.text
+    assert "mean step" not in text.text
+
+
+def test_evidence_of_a_trace_without_steps_speaks_of_the_recorded_time() -> None:
+    synth = Synth().kernel(0, 40).kernel(40, 100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9")
+    (block,) = diagnose(synth.run()).findings
+    assert [row.label for row in block.finding.evidence] == [
+        "exposed communication", "compute share of step", "exposed all_reduce",
+    ]  # fmt: skip
+
+
+def test_commands_in_a_table_are_never_cut_nor_words_broken() -> None:
+    how = f"{'say what it takes, ' * 20}then `stepscope run --trace 10:13 -- COMMAND`, as export_chrome_trace() cannot"
+    row = ("garbage-collector, single-tensor-optimizer", "something that the run lacks", how)
+    stream = io.StringIO()
+    console = console_for(stream)
+    console.width = 72
+    print_table(console, Table("", (("rules", None), ("lack", None), ("how to record it", None)), (row,)))
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= 72
+    assert "…" not in stream.getvalue()
+    words = set(stream.getvalue().split())
+    assert {"garbage-collector,", "single-tensor-optimizer", "`stepscope", "export_chrome_trace()", "10:13"} <= words
+
+
+def test_commands_in_a_markdown_table_stay_code() -> None:
+    table = Table("", (("how", None), ("n", "count")), (("run `stepscope run -- CMD`, or a|b `x|y` `", 1),))
+    assert r"| run `stepscope run -- CMD`, or a\|b \`x\|y\` \` | 1 |" in table_markdown(table)
+
+
+def waiting(*, tail: float, hidden: bool) -> Run:
+    """Four steps of 100 ms, of which 40 are a data wait; the device works `tail` ms after the last step, and in half of
+    the wait if `hidden`."""
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.host("enumerate(DataLoader)#_Iter.__next__", "annotation", start, start + 40)
+        synth.host("aten::mm", "operator", start + 41, start + 42)
+        synth.kernel(start + 40, start + 100)
+        if hidden:
+            synth.kernel(start, start + 20)
+    synth.kernel(400, 400 + tail)
+    return synth.run()
+
+
+def test_where_the_device_decides_the_screen_says_whose_step_is_which() -> None:
+    found = summary(waiting(tail=20, hidden=True))
+    assert found.startswith("Data-loading bound: 19 % of each 105 ms step ")
+    assert (
+        "The verdict's step of 105 ms is counted on the device; means, bar and gains are of the training process, "
+        "whose step is 100 ms. Of the data wait in the bar, the verdict counts only what leaves the device without "
+        "work."
+    ) in found
+
+
+def test_where_both_clocks_say_the_same_there_is_nothing_to_tell_apart() -> None:
+    found = summary(waiting(tail=0.1, hidden=False))
+    assert found.startswith("Data-loading bound: 40 % of each 100 ms step ")
+    assert "of the training process" not in found
+    assert "Of the data wait" not in found
+
+
+def test_one_steady_step_of_several_is_not_called_the_only_one() -> None:
+    synth = Synth()
+    for step in range(4):
+        tags = ("warm-up",) if step < 3 else ()
+        synth.step(step, 50 * step, 50 * step + 50, data_wait=30, forward=10, backward=10, tags=tags)
+    found = summary(synth.run())
+    assert "of one 50 ms step" in found
+    assert "Means over 1 of 4 steps" in found
+
+
+def test_of_several_ranks_it_names_the_one_whose_step_it_is() -> None:
+    synth = Synth()
+    for rank in range(2):
+        for step in range(4):
+            start = 100 * step
+            synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100, rank=rank)
+            synth.kernel(start, start + 90, rank=rank)
+        synth.kernel(400, 420, rank=rank)
+    assert "of the training process, whose step on rank 0 is 100 ms." in summary(synth.run())

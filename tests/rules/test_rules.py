@@ -1,0 +1,165 @@
+"""One contract for all rules, built-in or installed. A new rule is tested by being there."""
+
+import functools
+import re
+from collections.abc import Iterable
+
+import polars as pl
+import pytest
+
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.core.finding import Finding
+from stepscope.core.plugins import Group
+from stepscope.core.run import Analysis, Run
+from stepscope.core.schema import TABLES
+from stepscope.core.synth import build
+from stepscope.render.format import title_text
+from stepscope.report.diagnose import RULES as GROUP
+from stepscope.report.diagnose import diagnose
+
+RULES = GROUP.load()
+LONGEST_TITLE = 100  # characters, in a list of findings
+HEADINGS = ["What it finds", "Why it costs time", "What to do", "How the gain is predicted", "When it is wrong"]
+SOURCES = {*(name.replace("-", "_") for name in Group("analyses", Analysis).names()), *TABLES}
+TIMES = {table: [column.name for column in columns if column.unit == "ns"] for table, columns in TABLES.items()}
+MOMENTS = {"start", "end", "time"}
+
+each_rule = pytest.mark.parametrize("name", RULES)
+
+
+def mean_step(run: Run) -> float:
+    return float(steady_steps(run)["duration"].to_numpy().mean())
+
+
+@functools.cache
+def example(name: str, *, fixed: bool) -> Run:
+    """The same run for all tests, which then share what is computed of it."""
+    return build(RULES[name].example, fixed=fixed)
+
+
+def findings(name: str, run: Run) -> list[Finding]:
+    return list(RULES[name].check(run))
+
+
+@functools.cache
+def problem(name: str) -> list[Finding]:
+    """What the rule finds in its own example."""
+    return findings(name, example(name, fixed=False))
+
+
+def changed(run: Run, change: dict[str, pl.Expr]) -> Run:
+    """The run with columns replaced wherever they are, by column name."""
+    tables = {
+        table: frame.with_columns(
+            expression.cast(frame.schema[column]).alias(column)
+            for column, expression in change.items()
+            if column in frame.columns and (column == "rank" or column in TIMES[table])
+        )
+        for table, frame in run.tables.items()
+    }
+    return Run(tables, run.path)
+
+
+def gains(found: Iterable[Finding]) -> list[tuple[int, int]]:
+    return [(finding.gain.low_ns, finding.gain.high_ns) for finding in found if finding.gain]
+
+
+@each_rule
+def test_page_has_every_heading(name: str) -> None:
+    page = GROUP.page(name)
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
+    for text in re.split(r"^## .*$", page, flags=re.MULTILINE):
+        assert len(text.split()) >= 5, "a heading without a text says nothing"
+
+
+@each_rule
+def test_fires_on_its_problem_and_not_on_the_fix(name: str) -> None:
+    assert problem(name), "check() finds nothing in example(synth, fixed=False)"
+    assert not findings(name, example(name, fixed=True)), "check() still finds something in example(synth, fixed=True)"
+
+
+@each_rule
+def test_predicted_gain_matches_what_the_fix_saves(name: str) -> None:
+    bad, fixed = (example(name, fixed=f) for f in (False, True))
+    saved = mean_step(bad) - mean_step(fixed)
+    predicted = gains(problem(name))
+    if not predicted:
+        assert not saved, "a fix that saves time has a gain"
+        return
+    assert any(low <= saved * 1.02 and high >= saved * 0.98 for low, high in predicted), (
+        f"the fix saves {saved:.0f} ns of the mean steady step, outside the gain [low_ns, high_ns]: {predicted}"
+    )
+    assert all(high <= 2 * low + 2 for low, high in predicted), (
+        f"a range this wide predicts nothing: high_ns is more than twice low_ns in {predicted}"
+    )
+
+
+@each_rule
+def test_is_the_only_rule_to_claim_its_problem(name: str) -> None:
+    diagnosis = diagnose(example(name, fixed=False))
+    assert [block.rule for block in diagnosis.findings] == [name], "two findings would count one gain twice"
+
+
+@each_rule
+def test_no_other_rule_fires_on_the_fix(name: str) -> None:
+    assert not diagnose(example(name, fixed=True)).findings
+
+
+@each_rule
+def test_reports_data_and_not_text(name: str) -> None:
+    for finding in problem(name):
+        assert finding.evidence
+        assert finding.advice
+        assert any(advice.code for advice in finding.advice), "advice has code to write"
+        assert finding.ranks == (0,)
+        assert finding.title.figures, "a title says who, what and how much"
+        assert "–" not in title_text(finding.title)
+        assert len(title_text(finding.title)) <= LONGEST_TITLE
+        assert not re.search(r"\d ?(%|[mnµ]?s\b|[KMGT]i?B)", finding.title.words), "numbers are figures, with a unit"
+        assert {evidence.source for evidence in finding.evidence} <= SOURCES, "no table of docs/tables.md"
+
+
+@each_rule
+def test_a_label_is_a_short_noun_phrase(name: str) -> None:
+    """At most four words, besides the name of a class or function of the user's; a mean is not said."""
+    for finding in problem(name):
+        assert finding.evidence
+        for evidence in finding.evidence:
+            words = evidence.label.removesuffix(" CPU time per batch").split()
+            assert len(words) <= (4 if evidence.label == " ".join(words) else 1), (
+                f"more than four words: {evidence.label}"
+            )
+            assert not re.search(r"\b(mean|that|which|it|of the)\b", evidence.label), evidence.label
+
+
+@each_rule
+def test_shifting_all_times_changes_nothing(name: str) -> None:
+    run = example(name, fixed=False)
+    later = changed(run, {column: pl.col(column) + 1_700_000_000_000_000_000 for column in MOMENTS})
+    assert findings(name, later) == problem(name)
+
+
+@each_rule
+@pytest.mark.parametrize("factor", [2, 10])
+def test_scaling_times_scales_the_gain(name: str, factor: int) -> None:
+    run = example(name, fixed=False)
+    columns = {column for names in TIMES.values() for column in names}
+    slower = changed(run, {column: pl.col(column) * factor for column in columns})
+    for (low, high), (low_slow, high_slow) in zip(gains(problem(name)), gains(findings(name, slower)), strict=True):
+        assert low_slow == pytest.approx(factor * low, abs=2 * factor)
+        assert high_slow == pytest.approx(factor * high, abs=2 * factor)
+
+
+@each_rule
+def test_renaming_ranks_renames_ranks(name: str) -> None:
+    run = example(name, fixed=False)
+    renamed = findings(name, changed(run, {"rank": pl.col("rank") + 3}))
+    assert [finding.ranks for finding in renamed] == [(3,)] * len(renamed)
+    assert gains(renamed) == gains(problem(name))
+
+
+@each_rule
+def test_order_of_rows_changes_nothing(name: str) -> None:
+    run = example(name, fixed=False)
+    reversed_rows = Run({table: frame.reverse() for table, frame in run.tables.items()})
+    assert findings(name, reversed_rows) == problem(name)
