@@ -15,12 +15,13 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 START = """
 import os, sys, threading, time
-from stepscope.collect import lines
+from stepscope.collect.line_sampler import lines
 if os.environ["STEPSCOPE_HOOKS"] == "python":
     lines.HARMLESS = True  # also with Python 3.11: only one test here walks among collections
-from stepscope.collect.step_clock.clock import State
+from stepscope.collect.step_clock.state import State
 from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
+from stepscope.run_format.records import LINE
 state, recorder = State(), Recorder(sys.argv[1])
 state.thread = threading.get_ident()
 sampler = Sampler(state, recorder, 200)
