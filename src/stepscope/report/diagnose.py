@@ -17,7 +17,7 @@ from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import Group
-from stepscope.core.report import FindingBlock, Verdict
+from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
 
 __all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
@@ -49,6 +49,7 @@ class Diagnosis:
     """Findings, largest gain first; names of the rules that looked; those that could not; and what limits the run.
 
     `failed` are the rules among those that could not, and the verdict, that ended in an unexpected exception.
+    `overlaps` are the findings that save the same time.
     """
 
     findings: tuple[FindingBlock, ...]
@@ -56,6 +57,7 @@ class Diagnosis:
     unchecked: tuple[Unchecked, ...]
     verdict: Verdict
     failed: tuple[str, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
 
 
 def diagnose(run: Run) -> Diagnosis:
