@@ -19,6 +19,7 @@ from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import Group
 from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
+from stepscope.report.overlaps import held, overlaps
 
 __all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
 
@@ -94,12 +95,15 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
     if isinstance(verdict, Failure):
         failed.append(verdict.view)
         verdict = Verdict("unknown", None, None, verdict.what, next_step=verdict.how)
+    kept = tuple(_once_per_place(ranked))
+    pools = attempt("overlaps", lambda: held(run))
     return Diagnosis(
-        findings=tuple(_once_per_place(ranked)),
+        findings=kept,
         checked=tuple(checked),
         unchecked=tuple(unchecked),
         verdict=verdict,
         failed=tuple(failed),
+        overlaps=overlaps([block.finding for block in kept], {} if isinstance(pools, Failure) else pools),
     )
 
 
