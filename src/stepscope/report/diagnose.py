@@ -17,9 +17,11 @@ from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import PluginGroup
-from stepscope.core.report import FindingBlock, Verdict
+from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
 from stepscope.render.document import Unchecked
+from stepscope.report.overlaps import held, overlaps
+from stepscope.report.trials import command_of, with_trial
 
 __all__ = ["RULES", "Diagnosis", "diagnose"]
 
@@ -41,6 +43,7 @@ class Diagnosis:
     """Findings, largest gain first; names of the rules that looked; those that could not; and what limits the run.
 
     `failed` are the rules among those that could not, and the verdict, that ended in an unexpected exception.
+    `overlaps` are the findings that save the same time.
     """
 
     findings: tuple[FindingBlock, ...]
@@ -48,6 +51,7 @@ class Diagnosis:
     unchecked: tuple[Unchecked, ...]
     verdict: Verdict
     failed: tuple[str, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
 
 
 def diagnose(run: Run) -> Diagnosis:
@@ -76,7 +80,8 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
                 checked.append(name)
     if not marks_steps(run):
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
-    found = _without_explained(found, rules)
+    command = command_of(run)
+    found = [replace(block, finding=with_trial(block.finding, command)) for block in _without_explained(found, rules)]
     ranked = sorted(
         found, key=lambda block: (-_expected(block.finding), block.finding.title.words, block.finding.ranks)
     )
@@ -84,12 +89,15 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
     if isinstance(verdict, Failure):
         failed.append(verdict.view)
         verdict = Verdict("unknown", None, None, verdict.what, next_step=verdict.how)
+    kept = tuple(_once_per_place(ranked))
+    pools = attempt("overlaps", lambda: held(run))
     return Diagnosis(
-        findings=tuple(_once_per_place(ranked)),
+        findings=kept,
         checked=tuple(checked),
         unchecked=tuple(unchecked),
         verdict=verdict,
         failed=tuple(failed),
+        overlaps=overlaps([block.finding for block in kept], {} if isinstance(pools, Failure) else pools),
     )
 
 
