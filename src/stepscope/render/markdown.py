@@ -157,15 +157,15 @@ def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
     for advice in finding.advice:
         lines += ["", _with_commands(plain(advice.text, limit=1000))]
         if advice.code:
-            lines += ["", *_fenced(code_lines(advice.code))]
+            lines += ["", *_fenced(code_lines(advice.code), advice.language)]
     return lines
 
 
-def _fenced(lines: list[str]) -> list[str]:
+def _fenced(lines: list[str], language: str) -> list[str]:
     """A block of code in a fence longer than any run of backticks in it."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}python", *lines, fence]
+    return [f"{fence}{language}", *lines, fence]
 
 
 def _code(name: str) -> str:

@@ -152,6 +152,50 @@ def test_a_conversion_before_a_crop_is_named_and_one_behind_it_is_not() -> None:
     assert not list(RULES.get("crop-after-transform").check(slow_run("crop-after-transform", name=name)))
 
 
+def crop_of(*transforms: str, inside: str = "") -> str:
+    """The code given for transforms of a picture in this order, the last but one of which crops it."""
+    *early, crop, last = transforms
+    parts: Parts = (
+        *(("transform", name, 4 * number + 4, 4 * number + 4) for number, name in enumerate(early)),
+        ("transform", crop, 0.5, 0.5), ("transform", last, 0.5, 0.5), ("collate", "torch.c", 1, 1),
+    )  # fmt: skip
+    taken = sum(cpu for *_, cpu in parts)
+    length = (taken + 1) / 2
+    synth = Synth().loading(length=length, own=2, workers=2, cores=2, parts=parts, used=(taken + 3) / length)
+    for name, before, after in (*((name, 16, 16) for name in early), (crop, 16, 1), (last, 1, 1)):
+        synth.add("transform_sizes", loader=0, name=name, before=before, after=after)
+    if inside:
+        for step in range(40):
+            synth.span("transform", step, step % 2, step * length, step * length + taken - 1, name=inside)
+    return one("crop-after-transform", synth.run()).advice[0].code
+
+
+def test_code_for_an_earlier_crop_keeps_the_order_of_the_others() -> None:
+    """By CPU time the last conversion would come first, and values would be normalized before they are scaled."""
+    assert crop_of("data.Scale", "data.Normalize", "data.Crop", "data.Flip") == (
+        "Compose([Crop(...), Scale(...), Normalize(...), Flip(...)])"
+    )
+
+
+def test_a_crop_stays_behind_what_makes_its_picture() -> None:
+    torchvision = "torchvision.transforms.transforms"
+    assert crop_of("data.DecodeJpeg", "data.Scale", "data.Crop", "data.Flip") == (
+        "Compose([DecodeJpeg(...), Crop(...), Scale(...), Flip(...)])"
+    )
+    assert crop_of(f"{torchvision}.ToTensor", "data.Scale", "data.Crop", "data.Flip") == (
+        "Compose([ToTensor(...), Crop(...), Scale(...), Flip(...)])"
+    )
+    assert crop_of(f"{torchvision}.ToTensor", "data.Scale", f"{torchvision}.RandomCrop", "data.Flip") == (
+        "Compose([RandomCrop(...), ToTensor(...), Scale(...), Flip(...)])"
+    )
+
+
+def test_what_holds_the_transforms_is_none_of_them() -> None:
+    assert crop_of("data.Scale", "data.Normalize", "data.Crop", "data.Flip", inside="data.Chain") == (
+        "Compose([Crop(...), Scale(...), Normalize(...), Flip(...)])"
+    )
+
+
 def test_a_conversion_that_changes_the_size_is_not_put_behind_the_crop() -> None:
     run = slow_run("crop-after-transform")
     sizes = run.optional("transform_sizes")
@@ -181,6 +225,16 @@ def test_a_file_that_is_read_in_each_epoch_is_read_once_an_epoch() -> None:
     assert values(one("repeated-file-load", slow_run("repeated-file-load")))["distinct files"] == 1
 
 
+def test_loads_of_a_file_are_counted_by_epoch_where_one_has_ended() -> None:
+    def title(**columns: pl.Expr) -> str:
+        return title_text(one("repeated-file-load", slow_run("repeated-file-load", **columns)).title)
+
+    assert title() == "numpy.load loads the same file 40× in 1,280 samples"
+    assert title(epoch=pl.col("batch") // 10) == "numpy.load loads the same file 10× per epoch"
+    files = pl.when(pl.col("stage") == "read").then(pl.col("batch") // 2 % 2)
+    assert title(read_file=files, epoch=pl.col("batch") // 20) == "numpy.load loads each file 10× per epoch"
+
+
 def test_waiting_without_a_lock_in_the_samples_is_for_files() -> None:
     run = build(RULES.get("lock-contention").example, fixed=False)
     lines = run.optional("worker_stacks")
@@ -205,7 +259,7 @@ def workers_of(*times: float, jitter: float = 0.0) -> Run:
 
 def test_a_worker_is_slow_only_if_its_times_are_apart_from_those_of_the_others() -> None:
     found = one("slow-worker", workers_of(20, 60, 22, 18))
-    assert values(found)["slow worker"] == 1
+    assert title_text(found.title) == "Worker 1 is 3× slower than the others"
     assert values(found)["others' batch load time"] == 20 * MS
     assert "where its part of the data is stored" in found.advice[0].text
     for times, jitter in (((20, 28, 20, 20), 0.0), ((20, 60), 0.0), ((20, 60, 20, 20), 50.0)):
@@ -280,6 +334,17 @@ def test_threads_of_libraries_are_told_where_the_cores_are_full() -> None:
     def others(**columns: pl.Expr) -> list[str]:
         found = rules_of(slow_run("worker-oversubscription", **columns))
         return [rule for rule in found if rule == "worker-oversubscription"]
+
+    assert title_text(one("worker-oversubscription", run).title) == (
+        "18 worker threads on 2 cores: a library starts its own"
+    )
+    synth = Synth()
+    for text, weight in (("picture = cv2.GaussianBlur(picture, (9, 9), 0)", 5), ("return np.stack(pictures)", 4)):
+        synth.add("worker_stacks", worker=0, loader=0, pid="100", time=MS, weight=weight, text=text, line=weight)
+    sampled = Run({**run.tables, "worker_stacks": synth.run().optional("worker_stacks")}, run.path)
+    assert title_text(one("worker-oversubscription", sampled).title) == (
+        "18 worker threads on 2 cores: OpenCV starts its own"
+    )
 
     assert others() == ["worker-oversubscription"]
     assert others(count=pl.lit(None)) == ["worker-oversubscription"], "nobody counted them"

@@ -81,7 +81,7 @@ export interface Finding {
   gain: Gain | null;
   evidence: Evidence[];
   where: Place[];
-  advice: { text: string; code: string }[];
+  advice: { text: string; code: string; language: "python" | "shell" }[];
 }
 
 export type FindingBlock = Finding & { kind: "finding" };
