@@ -229,9 +229,8 @@ def test_where_the_device_decides_the_screen_says_whose_step_is_which() -> None:
     found = summary(waiting(tail=20, hidden=True))
     assert found.startswith("Data-loading bound: 19 % of each 105 ms step ")
     assert (
-        "The verdict's step of 105 ms is counted on the device; means, bar and gains are of the training process, "
-        "whose step is 100 ms. Of the data wait in the bar, the verdict counts only what leaves the device without "
-        "work."
+        "The verdict is of the device step of 105 ms. Means, bar and gains are of the host step of 100 ms. "
+        "The verdict counts data wait only while the device idles."
     ) in found
 
 
@@ -260,4 +259,4 @@ def test_of_several_ranks_it_names_the_one_whose_step_it_is() -> None:
             synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100, rank=rank)
             synth.kernel(start, start + 90, rank=rank)
         synth.kernel(400, 420, rank=rank)
-    assert "of the training process, whose step on rank 0 is 100 ms." in summary(synth.run())
+    assert "of the host step of rank 0, 100 ms." in summary(synth.run())

@@ -16,7 +16,7 @@ from stepscope.compare.tree_changes import BETWEEN, PathChange
 from stepscope.core.finding import Finding
 from stepscope.core.report import Bar, Bars, Block, Cell, Table, Text, Value
 from stepscope.core.schema import Unit
-from stepscope.render.document import Page, Part
+from stepscope.render.document import Page, LoadingStage
 from stepscope.render.format import shorten, title_text
 from stepscope.report.sections import literal, many
 
@@ -57,14 +57,14 @@ _DIFFERENCE: Columns = (("A", "ns"), ("B", "ns"), ("B - A", "ns"), ("B / A", Non
 def page_of(comparison: Comparison) -> Page:
     """The page that renderers draw."""
     parts = [
-        Part(name="comparison", title="Comparison", blocks=tuple(_summary(comparison))),
-        Part(name="settings", title="How the runs differ", blocks=tuple(_settings(comparison))),
-        Part(name="device", title="Time of the device", blocks=tuple(_of_device(comparison))),
-        Part(name="breakdown", title="Traced step", blocks=tuple(_of_traced_step(comparison))),
+        LoadingStage(name="comparison", title="Comparison", blocks=tuple(_summary(comparison))),
+        LoadingStage(name="settings", title="How the runs differ", blocks=tuple(_settings(comparison))),
+        LoadingStage(name="device", title="Time of the device", blocks=tuple(_of_device(comparison))),
+        LoadingStage(name="breakdown", title="Traced step", blocks=tuple(_of_traced_step(comparison))),
         *_trees(comparison),
         *_by_name(comparison),
-        Part(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
-        Part(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
+        LoadingStage(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
+        LoadingStage(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
     ]
     subject = f"{comparison.a.path} and {comparison.b.path}"
     shown = tuple(replace(part, group="comparison") for part in parts if part.blocks)
@@ -198,21 +198,21 @@ def _without_shares(changes: Changes) -> Iterable[Text]:
         yield Text(why, (Value(after - before, "ns"), Value(whole, "ns")))
 
 
-def _trees(comparison: Comparison) -> Iterable[Part]:
+def _trees(comparison: Comparison) -> Iterable[LoadingStage]:
     per = _PER_STEP if comparison.by_step else _PER_RECORDING
     for what, changes in comparison.trees.items():
         tree = tree_block("As a tree, each call with all inside it", changes) if changes.a != changes.b else None
         note, *listed = _named_rows(changes, f"{_ALIGNED} {per}", "path")
         blocks = (note, *([tree] if tree else []), *listed, *_without_shares(changes))
-        yield Part(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
+        yield LoadingStage(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
 
 
-def _by_name(comparison: Comparison) -> Iterable[Part]:
+def _by_name(comparison: Comparison) -> Iterable[LoadingStage]:
     note = _PER_STEP if comparison.by_step else _PER_RECORDING
     hidden = {host for device, host in _REDUNDANT.items() if device in comparison.by_name}
     for what, changes in comparison.by_name.items():
         if what not in hidden and what not in _IN_JSON_ONLY:
-            yield Part(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_named_rows(changes, note)))
+            yield LoadingStage(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_named_rows(changes, note)))
 
 
 def _named_rows(changes: Changes, note: str, what: str = "name") -> Iterable[Block]:
@@ -295,7 +295,7 @@ def _findings(findings: tuple[FoundChange, ...]) -> Iterable[Block]:
         (title_text(found.title), found.rule, _found(found), _gain(found.a), _gain(found.b)) for found in findings
     )
     if rows:
-        yield Text("Savings are the most that fixing a problem is expected to save of the mean step.")
+        yield Text("Savings are upper ends of the predicted gain per step.")
         yield Table("", columns, rows)
 
 
@@ -314,16 +314,16 @@ def _compared(comparison: Comparison) -> Iterable[Block]:
         yield _steps(name, side, series)
     if comparison.speed.ratio:
         yield Text(
-            "The interval is from blocks of consecutive steps drawn with replacement. It tells the noise of the steps "
-            "of these two runs; two runs of one command differ by more, so repeat a close result."
+            "The interval is a block bootstrap over the steps. It covers noise within these two runs. Two runs of one "
+            "command differ by more, so repeat a close comparison."
         )
     a, b = comparison.a, comparison.b
     both = {"device time": (a.device, b.device), "traced steps": (a.breakdown, b.breakdown)}
     lacking = [what for what, sides in both.items() if (sides[0] is None) != (sides[1] is None)]
     if lacking:
-        yield Text(f"Not compared, because one of the runs has none: {', '.join(lacking)}.")
+        yield Text(f"Recorded in one run only, so not compared: {', '.join(lacking)}.")
     if a.calls and b.calls and not comparison.trees:
-        yield Text("Calls are not matched by path, because only one of the runs marks its steps.")
+        yield Text("Calls are not matched by path: only one run has step markers.")
 
 
 def _steps(name: str, side: Side, series: Series | None) -> Text:
@@ -331,7 +331,7 @@ def _steps(name: str, side: Side, series: Series | None) -> Text:
         return Text(f"{name}: no steps.")
     kind = "traced" if series.traced else "untraced"
     clock = " and ".join(series.clocks) or "of the source"
-    text = f"{name}: {many(len(series.times), f'{kind} step')}, timed by the clock {clock}; {{}} left out."
+    text = f"{name}: {many(len(series.times), f'{kind} step')}, on the clock {clock}; {{}} left out."
     if side.traced_steps and not series.traced:
         text += f" Operators and kernels are from {many(side.traced_steps, 'traced step')}."
         values = (Value(len(series.times), "count"), Value(series.left_out, "count"), Value(side.traced_steps, "count"))

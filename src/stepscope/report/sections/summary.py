@@ -39,10 +39,7 @@ NO_TRACE = r"^not a trace|^an execution trace|^a list that holds no events|JSON 
 
 _WINDOW = r"^trace of window "
 
-_TWO_STEPS = (
-    "The verdict's step of {} is counted on the device; means, bar and gains are of the training process, whose "
-    "step is {}."
-)
+_TWO_STEPS = "The verdict is of the device step of {}. Means, bar and gains are of the host step of {}."
 _SEVERAL = re.compile(r" and \d+ more$")  # how a run of several paths is named: no command takes that
 _APART = 0.005  # of a step: less is not seen in three digits
 
@@ -69,8 +66,8 @@ def _other_jobs(run: Run) -> list[Block]:
     others = run.optional("meta").filter(pl.col("key") == "other_job")["value"].to_list()
     if not others:
         return []
-    text = "The run holds {} jobs that share no process group; this report is of one. "
-    told = f"{text}Another one: `stepscope report {literal(others[0], 400)}`."
+    text = "The run holds {} independent jobs; this report covers one. "
+    told = f"{text}For another: `stepscope report {literal(others[0], 400)}`."
     return [Text(told, (Value(len(others) + 1, "count"),))]
 
 
@@ -80,13 +77,13 @@ def _overridden(run: Run) -> list[Block]:
     for one in overrides_of(run):
         where = f"the loader of {one.place}" if one.place else "a loader"
         if one.refused is not None:
-            told.append(f"Not set from outside: {_settings(one.wanted)}, for {where}: {one.refused}.")
+            told.append(f"Trial run: {_settings(one.wanted)} not applied to {where}: {one.refused}.")
         elif one.changed:
-            changed = {name: f"{new} (its own: {old})" for name, (old, new) in one.changed.items()}
-            told.append(f"A trial, not the script as it is: {where} was given {_settings(changed)}.")
+            changed = {name: f"{new} (script: {old})" for name, (old, new) in one.changed.items()}
+            told.append(f"Trial run: {where} uses {_settings(changed)}.")
     asked = asked_overrides(run)
     if asked and not overrides_of(run):
-        told.append(f"Not set from outside: {_settings(asked)}: no DataLoader of torch was iterated for training.")
+        told.append(f"Trial run: {_settings(asked)} not applied: training used no torch DataLoader.")
     return [Text(literal(text, 400)) for text in dict.fromkeys(told)]
 
 
@@ -105,7 +102,7 @@ def _all_left_out(run: Run) -> list[Block]:
         return []
     reasons = run.optional("skipped").filter(pl.col("reason").str.ends_with(": left out")).sort("count", "reason")
     why = literal(reasons["reason"][-1].removesuffix(": left out")) if reasons.height else "they are damaged"
-    text = f"All {{}} events of the trace were left out, most for one reason: {why}."
+    text = f"All {{}} events of the trace are unusable. Most frequent reason: {why}."
     return [Text(text, (Value(left_out, "count"),))]
 
 
@@ -171,7 +168,7 @@ def _left(run: Run) -> list[Block]:
     if not found:
         return []
     worst = min(found, key=lambda cut: (cut.until - cut.first) / max(1, cut.last - cut.first))
-    text, values = "{} of {} are there whole", [Value(worst.until - worst.first, "ns"),
+    text, values = "{} of {} is complete", [Value(worst.until - worst.first, "ns"),
                                                 Value(worst.last - worst.first, "ns")]  # fmt: skip
     if worst.steps:
         text += f", with {{}} of {many(worst.steps, 'step')}"
@@ -196,7 +193,7 @@ def _damaged(run: Run) -> list[Block]:
     read = ", ".join((many(steps_left, "timed step"), many(samples, "sample of lines", "samples of lines"),
                       many(events, "event of traced windows", "events of traced windows")))  # fmt: skip
     told.append(f"Still read: {read}.")
-    told.append("Copy the run once more from where it was recorded, or record it again: `stepscope run -- COMMAND`.")
+    told.append("Copy the run again from its source, or record it again: `stepscope run -- COMMAND`.")
     counts = (*([others] if others else []), steps_left, samples, events)
     return [Text(" ".join(told), tuple(Value(count, "count") for count in counts))]
 
@@ -240,12 +237,10 @@ def _two_clocks(run: Run, steady: pl.DataFrame) -> list[Block]:
     told, values = [], []
     if abs(verdict.step_ns - step) > _APART * step:
         several = steady["rank"].n_unique() > 1
-        told.append(
-            _TWO_STEPS.replace("whose step is", f"whose step on rank {verdict.rank} is") if several else _TWO_STEPS
-        )
+        told.append(_TWO_STEPS.replace("host step of", f"host step of rank {verdict.rank},") if several else _TWO_STEPS)
         values += [Value(verdict.step_ns, "ns"), Value(step, "ns")]
     if verdict.bound == "input" and wait and verdict.share and abs(verdict.share - wait / step) > _APART:
-        told.append("Of the data wait in the bar, the verdict counts only what leaves the device without work.")
+        told.append("The verdict counts data wait only while the device idles.")
     return [Text(" ".join(told), tuple(values))] if told else []
 
 
