@@ -16,7 +16,7 @@ from stepscope.compare.tree_changes import BETWEEN, PathChange
 from stepscope.core.finding import Finding
 from stepscope.core.report import Bar, Bars, Block, Cell, Table, Text, Value
 from stepscope.core.schema import Unit
-from stepscope.render.document import Page, LoadingStage
+from stepscope.render.document import Page, Part
 from stepscope.render.format import shorten, title_text
 from stepscope.report.sections import literal, many
 
@@ -57,14 +57,14 @@ _DIFFERENCE: Columns = (("A", "ns"), ("B", "ns"), ("B - A", "ns"), ("B / A", Non
 def page_of(comparison: Comparison) -> Page:
     """The page that renderers draw."""
     parts = [
-        LoadingStage(name="comparison", title="Comparison", blocks=tuple(_summary(comparison))),
-        LoadingStage(name="settings", title="How the runs differ", blocks=tuple(_settings(comparison))),
-        LoadingStage(name="device", title="Time of the device", blocks=tuple(_of_device(comparison))),
-        LoadingStage(name="breakdown", title="Traced step", blocks=tuple(_of_traced_step(comparison))),
+        Part(name="comparison", title="Comparison", blocks=tuple(_summary(comparison))),
+        Part(name="settings", title="How the runs differ", blocks=tuple(_settings(comparison))),
+        Part(name="device", title="Time of the device", blocks=tuple(_of_device(comparison))),
+        Part(name="breakdown", title="Traced step", blocks=tuple(_of_traced_step(comparison))),
         *_trees(comparison),
         *_by_name(comparison),
-        LoadingStage(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
-        LoadingStage(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
+        Part(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
+        Part(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
     ]
     subject = f"{comparison.a.path} and {comparison.b.path}"
     shown = tuple(replace(part, group="comparison") for part in parts if part.blocks)
@@ -198,21 +198,21 @@ def _without_shares(changes: Changes) -> Iterable[Text]:
         yield Text(why, (Value(after - before, "ns"), Value(whole, "ns")))
 
 
-def _trees(comparison: Comparison) -> Iterable[LoadingStage]:
+def _trees(comparison: Comparison) -> Iterable[Part]:
     per = _PER_STEP if comparison.by_step else _PER_RECORDING
     for what, changes in comparison.trees.items():
         tree = tree_block("As a tree, each call with all inside it", changes) if changes.a != changes.b else None
         note, *listed = _named_rows(changes, f"{_ALIGNED} {per}", "path")
         blocks = (note, *([tree] if tree else []), *listed, *_without_shares(changes))
-        yield LoadingStage(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
+        yield Part(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
 
 
-def _by_name(comparison: Comparison) -> Iterable[LoadingStage]:
+def _by_name(comparison: Comparison) -> Iterable[Part]:
     note = _PER_STEP if comparison.by_step else _PER_RECORDING
     hidden = {host for device, host in _REDUNDANT.items() if device in comparison.by_name}
     for what, changes in comparison.by_name.items():
         if what not in hidden and what not in _IN_JSON_ONLY:
-            yield LoadingStage(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_named_rows(changes, note)))
+            yield Part(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_named_rows(changes, note)))
 
 
 def _named_rows(changes: Changes, note: str, what: str = "name") -> Iterable[Block]:
