@@ -133,6 +133,14 @@ def test_a_label_is_a_short_noun_phrase(name: str) -> None:
 
 
 @each_rule
+def test_the_first_figure_is_the_cost_of_this_problem_and_not_that_of_the_general_one(name: str) -> None:
+    """A first screen shows three figures; the data wait is the verdict's already."""
+    for finding in problem(name):
+        first = [evidence.label for evidence in finding.evidence[:3]]
+        assert first[0] != "data wait per step" or name == "input-bound", first
+
+
+@each_rule
 def test_shifting_all_times_changes_nothing(name: str) -> None:
     run = example(name, fixed=False)
     later = changed(run, {column: pl.col(column) + 1_700_000_000_000_000_000 for column in MOMENTS})

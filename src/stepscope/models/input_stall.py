@@ -214,15 +214,16 @@ def short(name: str) -> str:
     return name.rsplit(".", 1)[-1]
 
 
-def stage_evidence(found: InputStall, part: LoadingStage) -> tuple[Evidence, ...]:
-    """What a part takes, and the cores there are for it."""
+def stage_evidence(found: InputStall, part: LoadingStage, *causes: Evidence) -> tuple[Evidence, ...]:
+    """What a part takes, figures of its cause, and the cores there are for it."""
     source = "loader_stages" if part.name == part.stage else "loader_transforms"
     return (
-        *waiting_evidence(found),
         Evidence(label=f"{short(part.name)} CPU time per batch", value=part.cpu, unit="ns", source=source),
+        *causes,
         Evidence(label="share of loading CPU", value=part.share, unit="ratio", source=source),
-        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source=source),
         cores(found.model.pipeline),
+        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source=source),
+        *waiting_evidence(found),
     )
 
 
@@ -240,7 +241,7 @@ def cores(measured: Pipeline) -> Evidence:
 
 
 def waiting_evidence(found: InputStall) -> tuple[Evidence, ...]:
-    """What each finding about the pipeline begins with."""
+    """What each finding about the pipeline rests on: the data wait, and the workers."""
     measured = found.model.pipeline
     step = measured.step + measured.restart
     return (

@@ -1,5 +1,6 @@
 """Run every rule on a run, rank what they find by predicted gain, and say what limits the run."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -34,7 +35,7 @@ MOST = 0.8  # of the idle time: what is left may be what recording adds between 
 WORTH_TELLING = 0.1  # of the idle time
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
-
+_OF_STEP = re.compile(r" (per|of) step$")  # behind a label
 _SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
 
 
@@ -113,14 +114,9 @@ def _checked(run: Run, rule: Rule, name: str) -> list[FindingBlock] | Unchecked 
 
 def _of_recording(finding: Finding) -> Finding:
     """The finding of a run in which no steps are marked: its figures are of all that was recorded, not of a step."""
-    evidence = tuple(replace(row, label=_without_steps(row.label)) for row in finding.evidence)
-    return replace(finding, evidence=evidence)
-
-
-def _without_steps(label: str) -> str:
-    if label.endswith(" per step"):
-        return label.removesuffix(" per step").removeprefix("mean ")
-    return label.replace("the mean step", "the recorded time")
+    evidence = tuple(replace(row, label=_OF_STEP.sub("", row.label)) for row in finding.evidence)
+    title = replace(finding.title, words=finding.title.words.replace(" per step", " in total"))
+    return replace(finding, title=title, evidence=evidence)
 
 
 def _most(finding: Finding) -> int:

@@ -358,7 +358,7 @@ def test_one_of_a_thing_is_not_several() -> None:
     for number in range(21):
         synth.add("skipped", source=str(number), reason="x", count=1 if number else 9)
     text = " ".join(printed(assemble(synth.run())).split())
-    for words in ("SGD trains 1 parameter in 1 tensor.", "1 step is timed by", "from 1 sample of the running job"):
+    for words in ("SGD trains 1 parameter in 1 tensor.", "1 step is timed on", "from 1 sample."):
         assert words in text
     assert "And 1 more, in 1 row." in text
     assert not re.search(r"\b1 (steps|samples|tensors|parameters|rows)\b", text)

@@ -94,11 +94,11 @@ def _evidence(row: Exposed, exposed: float, most: dict[str, str | int | None] | 
     yield Evidence(
         label="exposed communication per step", value=exposed, unit="ns", source=row.source, share=exposed / row.step
     )
-    yield Evidence(label="compute share of step", value=row.compute / row.step, unit="ratio", source=row.source)
     if most is not None and most["collective"] and most["exposed"] is not None:
         share = float(most["exposed"]) / row.steps
         label = f"exposed {most['collective']} per step"
         yield Evidence(label=label, value=share, unit="ns", source="process_groups")
+    yield Evidence(label="compute share of step", value=row.compute / row.step, unit="ratio", source=row.source)
 
 
 def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool) -> tuple[Advice, ...]:

@@ -71,11 +71,18 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _title(calls: pl.DataFrame, where: tuple[Place, ...], row: DeviceIdle) -> Title:
-    idle = Value(row.sync, "ns")
+    """The costliest call, and the time in which it blocks the host while the GPU idles: its bubble."""
+    first = calls.row(0, named=True) if calls.height else {"bubble": 0, "call": "A blocking call", "operator": None}
+    traced = bool(first.get("file"))
+    share = first["bubble"] / float(calls["bubble"].sum()) if traced or not where else 1.0
+    idle = Value(row.sync * share, "ns")
+    text = where[0].text.strip() if where else ""
+    call = f"`{text}`" if text else str(first["operator"] or first["call"]) if traced or not where else ""
     if not where:
-        call = str(calls["call"][0]) if calls.height else "A blocking call"
-        return Title("{} blocks the host: the GPU then idles {} per step", (call, idle))
-    return Title("{} blocks the host: the GPU then idles {} per step", (where[0], idle))
+        return Title("{} blocks the host {} per step while the GPU idles", (call, idle))
+    if not call:
+        return Title("{} blocks the host {} per step while the GPU idles", (where[0], idle))
+    return Title("{} at {} blocks the host {} per step while the GPU idles", (call, where[0], idle))
 
 
 def _evidence(row: DeviceIdle, calls: pl.DataFrame) -> tuple[Evidence, ...]:

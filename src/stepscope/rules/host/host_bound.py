@@ -38,6 +38,7 @@ import polars as pl
 from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
+from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
@@ -157,7 +158,7 @@ def _advice(group: HostLines) -> Iterator[Advice]:
     if group.holds_loop:
         within = f"inside {group.inside}" if group.inside else "in what it calls or goes over"
         yield Advice(text=f"This line contains the loop, and the time is spent {within}: make that cheaper or rarer")
-        yield Advice(text="See the calls below it", code="stepscope show lines RUN --columns all")
+        yield Advice(text="See the calls below it", code="stepscope show lines RUN --columns all", language="shell")
         return
     if "forward" in group.phases:
         yield Advice(text="Replace Python loops over values by operators on whole tensors")
@@ -194,12 +195,14 @@ def _idle(run: Run) -> Iterator[Finding]:
             how="record one without stacks, shapes and memory: `stepscope run --trace 10:13 -- COMMAND`",
         )
     worst = max((row for row in slow if not row.inflated), key=lambda row: row.host / row.step)
+    kernels = _kernels(run, worst)
     yield Finding(
         title=Title(
-            "The GPU idles {}: the host launches its work too slowly", (Value(worst.host / worst.step, "ratio"),)
+            "The GPU idles {}: the host launches {} kernels per step too slowly",
+            (Value(worst.host / worst.step, "ratio"), Value(kernels, "count")),
         ),
         cause="scheduling",
-        evidence=_idle_evidence(worst),
+        evidence=_idle_evidence(worst, kernels),
         gain=Gain(
             low_ns=int(worst.host / 2),
             high_ns=int(worst.host),
@@ -213,13 +216,20 @@ def _idle(run: Run) -> Iterator[Finding]:
     )
 
 
-def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
+def _idle_evidence(row: DeviceIdle, kernels: float) -> tuple[Evidence, ...]:
     return (
-        Evidence(label="GPU utilization", value=row.utilization, unit="ratio", source="device_time"),
         Evidence(
             label="GPU idle, host-bound", value=row.host, unit="ns", source="device_time", share=row.host / row.step
         ),
+        Evidence(label="kernels per step", value=kernels, unit="count", source="device"),
+        Evidence(label="GPU utilization", value=row.utilization, unit="ratio", source="device_time"),
     )
+
+
+def _kernels(run: Run, row: DeviceIdle) -> float:
+    """Kernels of a device per step of the watched time."""
+    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device) & (pl.col("kind") == "kernel")
+    return row.per_step(device_work(run).filter(own)["start"].to_numpy())
 
 
 def _places(run: Run, rank: int) -> tuple[Place, ...]:
@@ -235,7 +245,7 @@ _SMALL_OPERATORS = "Python between small operators takes {} per step ({})"
 _SEVERAL = "Host code of several lines takes {} per step ({})"
 _SPREAD_ADVICE = (
     Advice(text="Replace Python loops over values by operators on tensors, first line first"),
-    Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN"),
+    Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN", language="shell"),
 )
 _IDLE_ADVICE = (
     Advice(text="Compile the model into fewer, larger kernels", code="model = torch.compile(model)"),

@@ -63,7 +63,7 @@ def check(run: Run) -> Iterator[Finding]:
             "Moving batches from workers to training takes {} of data-loading CPU time", (Value(part.share, "ratio"),)
         ),
         cause="data-reading",
-        evidence=(*stage_evidence(found, part), *_batch(run, found.model.pipeline.rank)),
+        evidence=stage_evidence(found, part, *_batch(run, found.model.pipeline.rank)),
         gain=gain(found, faster(["batch"], FASTER), "batches 2× to 8× smaller"),
         advice=_ADVICE,
         where=found.data_set,

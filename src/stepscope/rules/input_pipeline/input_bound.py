@@ -239,7 +239,7 @@ def _advice(
     elif facts.places and workers:
         yield Advice(text=f"Time the parts of this code{at(facts.places[0])}, and do one-time work before training")
     if facts.described:
-        yield Advice(text="Measure other loader settings", code=_TRIED)
+        yield Advice(text="Measure other loader settings", code=_TRIED, language="shell")
 
 
 def _more_workers(facts: LoaderFacts, suggested: int | None, *, gpu: bool) -> Advice:

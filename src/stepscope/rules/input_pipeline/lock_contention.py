@@ -82,12 +82,14 @@ def _title(share: float, where: tuple[Place, ...]) -> Title:
 
 
 def _evidence(found: InputStall, share: float, samples: int) -> tuple[Evidence, ...]:
+    wait, workers = waiting_evidence(found)
     return (
-        *waiting_evidence(found),
         making(found),
-        Evidence(label="I/O or lock wait", value=found.idle, unit="ratio", source="loader_stages"),
         Evidence(label="lock wait share", value=share, unit="ratio", source="loader_lines"),
+        workers,
+        Evidence(label="I/O or lock wait", value=found.idle, unit="ratio", source="loader_stages"),
         Evidence(label="lock samples", value=samples, unit="count", source="loader_lines"),
+        wait,
     )
 
 

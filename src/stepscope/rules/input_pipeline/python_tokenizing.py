@@ -75,8 +75,8 @@ def check(run: Run) -> Iterator[Finding]:
             "{} tokenizes in Python, again every epoch: {} of data loading", (_tokenizer(told), Value(share, "ratio"))
         ),
         cause="data-reading",
-        evidence=(
-            *stage_evidence(found, part),
+        evidence=stage_evidence(
+            found, part,
             Evidence(label="tokenizing share", value=share, unit="ratio",
                      source="loader_transforms" if told.of_part == 1 else "loader_lines"),
         ),

@@ -80,13 +80,14 @@ def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
 
 def _of_transform(name: str, where: str, *, gpu: bool) -> tuple[Advice, ...]:
     batches = "for batch, labels in loader:\n    batch = {}(batch{})"
+    called = name if name.isidentifier() else "transform"  # a lambda has no name that can be written
     if gpu:
-        code = batches.format(name, ".to(device, non_blocking=True)")
+        code = batches.format(called, ".to(device, non_blocking=True)")
         first = Advice(text=f"Run {name}{where} on whole batches on the GPU", code=code)
         return (first, Advice(text=f"Or crop before {name}, and use smaller types"), _once(name))
     return (
         Advice(text=f"Crop before {name}{where}, and use whole-array operations on smaller types"),
-        Advice(text=f"Or run {name} on whole batches in the training loop", code=batches.format(name, "")),
+        Advice(text=f"Or run {name} on whole batches in the training loop", code=batches.format(called, "")),
         _once(name),
     )
 

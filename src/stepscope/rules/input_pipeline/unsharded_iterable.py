@@ -48,11 +48,8 @@ def check(run: Run) -> Iterator[Finding]:
             title=Title("Every worker yields the whole dataset: {}× duplicates", (Value(row["num_workers"], "count"),)),
             cause="data-reading",
             evidence=(
+                Evidence(label="copies of each sample", value=row["num_workers"], unit="count", source="loaders"),
                 Evidence(label="num_workers", value=row["num_workers"], unit="count", source="loaders"),
-                Evidence(
-                    label="copies of each sample", value=row["num_workers"], unit="count",
-                    source="loaders",
-                ),
             ),
             gain=None,
             advice=_ADVICE,

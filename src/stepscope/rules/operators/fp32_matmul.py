@@ -51,7 +51,10 @@ def check(run: Run) -> Iterator[Finding]:
         return
     time, worst = max(slow, key=lambda found: found[0] / found[1].step)
     yield Finding(
-        title=Title("Matmuls run in FP32 without Tensor Cores: {} of each step", (Value(time / worst.step, "ratio"),)),
+        title=Title(
+            "Matmuls run in FP32 without Tensor Cores: {} of GPU time",
+            (Value(time / (worst.utilization * worst.step), "ratio"),),
+        ),
         cause="configuration",
         evidence=(
             Evidence(label="FP32 matmul per step", value=time, unit="ns", source="kernels", share=time / worst.step),

@@ -121,8 +121,8 @@ def _within(close: pl.DataFrame) -> Text:
     )  # fmt: skip
     more = (Value(close.height - 1, "count"),) if close.height > 1 else ()
     return Text(
-        "Rank {} came last to {} of {} collectives, by {} on average: less than the {} to which such a delay is known, "
-        f"so that it is not called late{'; the same holds for {} more' if more else ''}.",
+        "Rank {} entered {} of {} collectives last, by {} on average. That is within the uncertainty of {}, so the "
+        f"rank is not called late.{' The same holds for {} more ranks.' if more else ''}",
         (*values, *more),
     )
 
