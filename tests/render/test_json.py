@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import jsonschema
 import polars as pl
@@ -17,7 +18,7 @@ SCHEMA = json.loads(files("stepscope.render").joinpath("report.schema.json").rea
 
 
 NO_MORE = {"step": None, "share": None, "of": None}
-BARE = {"share": None, "of": "", "first": 0, "around": []}
+BARE: dict[str, Any] = {"share": None, "of": "", "first": 0, "around": []}
 
 
 def reread(report: Report) -> dict[str, object]:

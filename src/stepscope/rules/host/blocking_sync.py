@@ -23,6 +23,7 @@ itself makes at the ends of its window are left out as far as they can be told a
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -72,7 +73,8 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _title(calls: pl.DataFrame, where: tuple[Place, ...], row: DeviceIdle) -> Title:
     """The costliest call, and the time in which it blocks the host while the GPU idles: its bubble."""
-    first = calls.row(0, named=True) if calls.height else {"bubble": 0, "call": "A blocking call", "operator": None}
+    none: dict[str, Any] = {"bubble": 0, "call": "A blocking call", "operator": None}
+    first = calls.row(0, named=True) if calls.height else none
     traced = bool(first.get("file"))
     share = first["bubble"] / float(calls["bubble"].sum()) if traced or not where else 1.0
     idle = Value(row.sync * share, "ns")
