@@ -152,7 +152,7 @@ def test_other_programs_widen_the_range_or_forbid_it() -> None:
     calm, noisy = one(model(), workers=4), one(model(others=3.0), workers=4)
     assert width(noisy) > 1.5 * width(calm)
     assert "other programs used 19 % of the cores" in noisy.basis
-    with pytest.raises(MissingData, match="other programs had the cores"):
+    with pytest.raises(MissingData, match="load from other programs"):
         model(others=9.0)
 
 

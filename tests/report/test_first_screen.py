@@ -162,13 +162,13 @@ def test_a_phase_that_launched_nothing_has_no_time_on_the_device() -> None:
 def test_the_breakdown_says_where_collectives_are() -> None:
     *_, text = SECTIONS.get("step-breakdown").build(idle(shapes=False))
     assert isinstance(text, Text)
-    assert text.text.startswith("Collectives on a device are among the kernels here")
+    assert text.text.startswith("Collectives on a device count as kernels here")
 
 
 def test_without_steps_nothing_is_called_a_step() -> None:
     run = Synth().kernel(0, 40).kernel(60, 100).run()
     (text,) = [block for block in SECTIONS.get("workload").build(run) if isinstance(block, Text)]
-    assert "The recorded time is {} computing" in text.text
+    assert "The recorded time: {} compute" in text.text
     assert "mean step" not in text.text
 
 

@@ -119,7 +119,7 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, calibration: Calib
 def check_undisturbed(pipeline: Pipeline, most: float = TOO_NOISY) -> None:
     """Raise MissingData where other programs used more than the part `most` of the cores while it was recorded."""
     if (pipeline.foreign or 0.0) > most * pipeline.cores:
-        raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
+        raise MissingData("recording without load from other programs", how="stop other programs, then record it again")
 
 
 def _undisturbed(model: LoaderModel) -> LoaderModel:

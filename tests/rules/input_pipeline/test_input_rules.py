@@ -189,7 +189,7 @@ def test_a_slow_worker_costs_what_is_above_training_and_the_pace_of_the_others(o
     found = without_slow_worker(measured, paces, 1)
     assert found.step_ns == pytest.approx(fixed * MS, rel=0.08)  # a step that has not waited is shorter
     assert found.low_ns < found.step_ns < found.high_ns
-    with pytest.raises(MissingData, match="other programs had the cores"):
+    with pytest.raises(MissingData, match="load from other programs"):
         without_slow_worker(replace(measured, foreign=20.0), paces, 1)
 
 

@@ -173,7 +173,7 @@ def _damaged(run: Run) -> list[Block]:
     events = run.rows("host") + run.rows("device")
     told = [f"Damaged: {literal(damaged[0])}."]
     if others:
-        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Left out of the input).")
+        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Skipped input).")
     read = ", ".join((many(steps_left, "timed step"), many(samples, "sample of lines", "samples of lines"),
                       many(events, "event of traced windows", "events of traced windows")))  # fmt: skip
     told.append(f"Still read: {read}.")

@@ -76,7 +76,7 @@ def test_workers_and_training_stand_beneath_each_other() -> None:
 
 def test_tables_and_sentences() -> None:
     tables, sentences = told(two_workers_in_step())
-    assert tables == ["Stages of loading", "What the samples are made of", "DataLoader workers"]
+    assert tables == ["Stages of loading", "Calls in data loading", "DataLoader workers"]
     assert sentences == [
         "A gap in a worker's lane is unrecorded time: only some of the quick batches are recorded.",
         "6 of 12 recorded batches were late, by 3.6e+07 on average.",
@@ -165,7 +165,7 @@ def test_a_line_that_was_sampled_in_the_workers_comes_before_the_calls_around_it
     assert [(place.line, place.text) for place in found.where] == [(31, "line 31"), (30, "line 30")]
     assert any(advice.text.startswith("Make this line cheaper") for advice in found.advice)
     tables, _ = told(synth)
-    assert tables[2] == "Lines that workers are at"
+    assert tables[2] == "Lines of the workers"
 
 
 def test_workers_that_wait_for_cores_and_starts_that_are_waited_for_are_said() -> None:

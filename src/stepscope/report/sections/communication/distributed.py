@@ -106,7 +106,7 @@ def _late(run: Run) -> list[Block]:
         units = {column.name: column.unit for column in late_ranks.columns}
         columns = tuple((heading, units[name]) for name, heading in _LATE.items())
         rows = tuple(late.select(list(_LATE)).head(RANKS_SHOWN).iter_rows())
-        blocks.append(Table("Ranks that the others wait for", columns, rows))  # the rank stays, be it one only
+        blocks.append(Table("Stragglers", columns, rows))  # the rank stays, be it one only
     if late.height < last.height:
         blocks.append(_within(last.join(late, on=["rank", "group"], how="anti", nulls_equal=True)))
     return blocks

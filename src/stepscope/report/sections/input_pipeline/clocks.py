@@ -116,7 +116,7 @@ def _tracing(run: Run) -> list[Block]:
         ("median step, traced", "ns"),
         ("start, stop, write", "ns"),
     )
-    return [ranked("What tracing cost", columns, rows)] if rows else []
+    return [ranked("Tracing cost", columns, rows)] if rows else []
 
 
 def _windows(run: Run) -> list[Block]:

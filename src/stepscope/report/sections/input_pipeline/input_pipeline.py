@@ -60,11 +60,11 @@ def build(run: Run) -> list[Block]:
     )
     calls = _optional(loader_transforms, run)
     if calls is not None:
-        title, headings = "What the samples are made of", _told(calls, _CALL)
+        title, headings = "Calls in data loading", _told(calls, _CALL)
         blocks += excerpt(title, loader_transforms, calls, headings, limit=_CALLS, name="loader_transforms")
     lines = _optional(loader_lines, run)
     if lines is not None:
-        title = "Lines that workers are at"
+        title = "Lines of the workers"
         blocks += excerpt(title, loader_lines, lines, _told(lines, _LINE), limit=_LINES, name="loader_lines")
     workers = _optional(loader_workers, run)
     if workers is not None:
