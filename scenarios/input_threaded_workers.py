@@ -9,7 +9,7 @@ _THREADS = 8
 
 
 class Warped(Pictures):
-    """Large pictures whose colours are warped one by one."""
+    """Large pictures whose colors are warped one by one."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         picture, label = super().__getitem__(index)
