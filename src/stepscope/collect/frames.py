@@ -10,12 +10,15 @@ import os
 import sys
 import sysconfig
 
+from .called_names import called_names
 from .warning_frames import PREFIXES as OWN_PREFIXES
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
+
+    from .sources import Sources
 
     Spot = tuple[CodeType, int]  # code, offset of the instruction in bytes
 
@@ -30,7 +33,6 @@ DEEPEST = 32
 
 _BETWEEN = 24  # library frames kept, the innermost ones: a framework calls its callbacks some twenty frames deep
 _COMPUTES = ("torch", "functorch", "numpy")  # packages whose inner frames say nothing that `call` and `leaf` do not
-_LONGEST = 200  # characters of a source line or expression: enough to recognize it
 
 OTHER_STACKS: dict[str, Any] = {
     "frames": [], "texts": [], "call": None, "leaf": ["<other stacks>", 0, "<other stacks>"], "text": "",
@@ -108,10 +110,13 @@ class Origins:
 
 
 class Describer:
-    """Describes stacks for frames.jsonl; `spots` innermost first."""
+    """Describes stacks for frames.jsonl; `spots` innermost first.
 
-    def __init__(self, origins: Origins) -> None:
-        self._origins = origins
+    `sources` takes the lines around the user's frames; None: of the source only the names that it calls are written.
+    """
+
+    def __init__(self, origins: Origins, sources: Sources | None) -> None:
+        self._origins, self._sources = origins, sources
 
     def describe(self, spots: tuple[Any, ...]) -> dict[str, Any]:
         """The row of frames.jsonl without its id. `spots` holds code, offset, code, offset, …, innermost first."""
@@ -122,7 +127,7 @@ class Describer:
         users = self._user_frames(stack)
         row: dict[str, Any] = {
             "frames": [self._frame(stack[index]) for index in reversed(users[:DEEPEST])],
-            "texts": [_source_line(*stack[index]) for index in reversed(users[:DEEPEST])],
+            "texts": [self._text(*stack[index]) for index in reversed(users[:DEEPEST])],
             "call": None,
             "leaf": self._frame(stack[0]),
             "text": "",
@@ -132,7 +137,7 @@ class Describer:
         if users:
             innermost = users[0]
             row["text"] = row["texts"][-1]
-            row["segment"] = _expression(*stack[innermost])
+            row["segment"] = self._expression(*stack[innermost])
             if innermost:
                 row["call"] = self._frame(stack[innermost - 1])
                 row["between"] = self._between(stack[1 : innermost - 1])
@@ -164,6 +169,23 @@ class Describer:
                 break
         return told[::-1]
 
+    def _text(self, code: CodeType, offset: int) -> str:
+        from .sources import source_line
+
+        line = _line(code, offset)
+        if self._sources is None:
+            return called_names(source_line(code.co_filename, line))
+        self._sources.keep(code.co_filename, line)
+        return source_line(code.co_filename, line)
+
+    def _expression(self, code: CodeType, offset: int) -> str | None:
+        from .sources import fit
+
+        found = _expression(code, offset)
+        if found is None:
+            return None
+        return fit(found if self._sources is not None else called_names(found)) or None
+
     def _frame(self, spot: Spot) -> list[str | int]:
         code, offset = spot
         return [self._origins.shown(code.co_filename), _line(code, offset), code.co_name]
@@ -190,18 +212,13 @@ def _line(code: CodeType, offset: int) -> int:
     return found
 
 
-def _source_line(code: CodeType, offset: int) -> str:
-    import linecache
-
-    return linecache.getline(code.co_filename, _line(code, offset)).strip()[:_LONGEST]
-
-
 def _expression(code: CodeType, offset: int) -> str | None:
     """The source of the call or operation at `offset`; None for another kind of instruction and before Python 3.11."""
     if not hasattr(code, "co_positions") or offset < 0:
         return None
     import itertools
-    import linecache
+
+    from .sources import source_lines
 
     if not _operation(code.co_code, offset).startswith(_OPERATIONS):
         return None
@@ -210,11 +227,13 @@ def _expression(code: CodeType, offset: int) -> str | None:
     first, last, begin, end = next(positions, (None, None, None, None))
     if first is None or last is None or begin is None or end is None:
         return None
-    lines = [linecache.getline(code.co_filename, number).encode() for number in range(first, last + 1)]
+    lines = [text.encode() for text in source_lines(code.co_filename, first, last)]
+    if len(lines) <= last - first:
+        return None
     lines[-1] = lines[-1][:end]  # columns count bytes of UTF-8
     lines[0] = lines[0][begin:]
     text = b"".join(lines).decode("utf-8", "replace")
-    return " ".join(text.split())[:_LONGEST] or None
+    return " ".join(text.split()) or None
 
 
 def _operation(bytecode: bytes, offset: int) -> str:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ..recorder import BinaryFile
+    from ..sources import Sources
 
     class Watched(Protocol):
         """As clock.State: the thread that is sampled and what it is at."""
@@ -85,8 +86,8 @@ _FLUSH_SAMPLES = 256
 class Sampler:
     """Samples the thread `state.thread` about `hz` times a second into lines.bin and frames.jsonl.
 
-    With `within`, only what that code has called. `origins` saves the time to make them. Nothing here raises but the
-    constructor: OSError when the file cannot be made.
+    With `within`, only what that code has called. `origins` saves the time to make them; `sources` takes the source of
+    what is seen, None: none is kept. Nothing here raises but the constructor: OSError when the file cannot be made.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Sampler:
         hz: float,
         within: CodeType | None = None,
         origins: Origins | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self.state, self.within, self.origins = state, within, origins or Origins()
         self.slot_ns, self.late_ns = max(1, int(1e9 / hz)), LATE_NS
@@ -107,7 +109,7 @@ class Sampler:
         the profiler sees no free: a trace of memory would show leaks that are none."""
         self.stop = allocate_lock()
         self._recorder = recorder
-        self._describer = Describer(self.origins)
+        self._describer = Describer(self.origins, sources)
         self._looker = self._make_looker()
         self._turns: TakingTurns | None = None
         self._copies: list[CopiedCode] = []
