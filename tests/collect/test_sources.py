@@ -75,7 +75,7 @@ def test_of_a_library_or_of_something_without_a_file_nothing_is_kept(tmp_path: P
         ("loss.item()", ".item("),
         ("for batch in tqdm(loader):  # all", "for tqdm("),
         ("pixels = np.load(self.path)", "np.load("),
-        ("print(f\"secret({x}\", loss.item())", "print( .item("),
+        ('print(f"secret({x}", loss.item())', "print( .item("),
         ("total += value", ""),
         ("value", "_"),
         ("if loss > best:", "if"),

@@ -175,7 +175,8 @@ class Describer:
         line = _line(code, offset)
         if self._sources is None:
             return called_names(source_line(code.co_filename, line))
-        self._sources.keep(code.co_filename, line)
+        if self._origins.package(code.co_filename) not in _COMPUTES:
+            self._sources.keep(code.co_filename, line)
         return source_line(code.co_filename, line)
 
     def _expression(self, code: CodeType, offset: int) -> str | None:
