@@ -5,7 +5,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from stepscope.collect.frames import Describer, Origins
+from stepscope.collect.frames import Describer
+from stepscope.collect.origins import Origins
 
 LOOP = """
 class Loop:

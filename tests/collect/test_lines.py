@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.frames import Origins
 from stepscope.collect.garbage import Collector
 from stepscope.collect.line_sampler import lines
 from stepscope.collect.line_sampler.lines import Sampler
+from stepscope.collect.origins import Origins
 from stepscope.collect.recorder import Recorder
 from stepscope.collect.sources import Sources
 from stepscope.collect.step_clock.clock import State
@@ -291,7 +291,7 @@ def _in_a_process(tmp_path: Path, file: Path) -> Recorded:
 import sys, threading
 sys.path[:0] = [{str(SOURCE)!r}, {str(file.parent.parent)!r}]
 sys.argv[0] = "program"
-from stepscope.collect.frames import Origins
+from stepscope.collect.origins import Origins
 from stepscope.collect.sources import Sources
 from stepscope.collect.step_clock.clock import State
 from stepscope.collect.line_sampler.lines import Sampler
@@ -327,7 +327,7 @@ def test_a_forked_child_neither_hangs_nor_writes(tmp_path: Path) -> None:
 import gc, os, sys, threading, time
 sys.path.insert(0, {str(SOURCE)!r})
 from stepscope.collect.step_clock.clock import State
-from stepscope.collect.frames import Origins
+from stepscope.collect.origins import Origins
 from stepscope.collect.garbage import Collector
 from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder

@@ -19,7 +19,7 @@ from stepscope.collect.line_sampler import lines
 if os.environ["STEPSCOPE_HOOKS"] == "python":
     lines.HARMLESS = True  # also with Python 3.11: only one test here walks among collections
 from stepscope.collect.step_clock.state import State
-from stepscope.collect.frames import Origins
+from stepscope.collect.origins import Origins
 from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
 from stepscope.collect.sources import Sources

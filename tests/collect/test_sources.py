@@ -12,7 +12,7 @@ import pytest
 
 from stepscope.collect import sources
 from stepscope.collect.called_names import called_names
-from stepscope.collect.frames import Origins
+from stepscope.collect.origins import Origins
 from stepscope.collect.sources import Sources, source_line
 
 from ..command import command

@@ -1,7 +1,7 @@
-"""What a run without source keeps of a line: the kind of statement and the names that it calls, `for tqdm(`, `.item(`.
+"""What a run without source keeps of a line: the kind of statement and the names it calls, `for tqdm(`, `.item(`.
 
-The kinds of time are told apart by them. Names of the user's variables and texts are left out; of what a call is made on
-only a module stays.
+The kinds of time are told apart by them. Names of the user's variables and texts are left out. Of what a call is made
+on, only a module stays.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import weakref
 
-from .frames import LIBRARY, STANDARD, USER, Origins
 from .guards import own_errors
 from .hooks import dressed
+from .origins import LIBRARY, STANDARD, USER, Origins
 from .warning_frames import unseen
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds

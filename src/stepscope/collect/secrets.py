@@ -1,4 +1,4 @@
-"""Takes secrets out of command lines and source lines before they are written: a run is shared more widely than a shell.
+"""Takes secrets out of command lines and source lines before they are written: runs are shared more than shells.
 
 The names of arguments stay, and so does the form: what is hidden is the value alone.
 """

@@ -13,8 +13,8 @@ from ..run_format.options import RecordingOptions
 from ..run_format.records import FLAG_TRACING, STEP
 from . import facts, fields
 from .compilable import uncompiled
-from .frames import Origins
 from .guards import own_errors
+from .origins import Origins
 from .recorder import Recorder, leave_ending, leave_note
 from .registry import Registry
 from .sources import Sources

@@ -1,4 +1,4 @@
-"""Source lines around the places of the user's code that a recording names, so that a report shows them anywhere, later.
+"""Source lines around the places of the user's code that a recording names: a report shows them anywhere, later.
 
 A file that was changed after the process began has other lines than those that run: none of its lines are kept.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from .frames import USER, Origins
+from .origins import USER, Origins
 from .secrets import redacted_code
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds

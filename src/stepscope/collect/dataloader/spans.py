@@ -16,9 +16,9 @@ from _thread import allocate_lock
 from ...run_format.files import LOADING
 from ...run_format.records import HEADER, SPAN, STAGES, header
 from ..fields import compiled
-from ..frames import Origins
 from ..guards import own_errors
 from ..mmap_file import identity, reopened, reserves
+from ..origins import Origins
 from ..recorder import append_line, both_clocks, clock_reading, leave_note
 from ..sources import Sources
 from .overhead_budget import RESERVE_NS, SHARE, Purse, Reserve, Slowdown

@@ -11,8 +11,8 @@ import os
 import time
 from _thread import get_ident
 
-from ..frames import Origins
 from ..line_sampler.lines import Sampler
+from ..origins import Origins
 from ..recorder import BinaryFile, append_line, both_clocks, leave_note
 from ..step_clock.state import State
 
