@@ -15,7 +15,7 @@ class Stream(IterableDataset[tuple[torch.Tensor, int]]):
         self.pictures = Pictures(count)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, int]]:
-        for index in range(len(self.pictures)):
+        for index in range(len(self.pictures)):  # planted
             yield self.pictures[index]
 
 
