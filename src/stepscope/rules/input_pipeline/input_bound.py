@@ -57,6 +57,7 @@ HIDDEN = 0.5  # of the wait that a better loader may still have to pay for on th
 CONTENTION = 1.15  # of CPU time over cores: the example with 2 workers on 2 cores took 1.12 of it
 WORTH_A_WORKER = 2_000_000  # ns: handing a batch over from a worker costs 1 to 1.5 ms
 AT_START = 0.5  # of all waiting in the first step of an epoch: the start of the workers is the problem
+LINES = 3  # that are named: more would hide the one that matters
 FIRST_TRY = 2  # workers where the number of cores is not known: two cores are everywhere
 THREADED = 0.5  # of the CPU time of the thread that makes a batch: the sampler of lines takes far less
 IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
@@ -87,8 +88,14 @@ def check(run: Run) -> Iterator[Finding]:
         gain=_narrowed(_gain(worst, facts, contended), run, worst, facts),
         advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
-        where=found or tuple(call.place for call in calls) or facts.places,
+        where=found or _inside(run, worst.rank, (*(call.place for call in calls), *facts.places)),
     )
+
+
+def _inside(run: Run, rank: int, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The busiest line of each function, too few samples of it as there may be; else where it is defined."""
+    lines = (hot_lines(run, rank, place)[0] for place in places)
+    return tuple(dict.fromkeys(lines))[:LINES]
 
 
 def _gain(worst: InputWait, facts: LoaderFacts, contended: float) -> Gain:
