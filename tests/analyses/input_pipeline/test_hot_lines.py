@@ -102,7 +102,7 @@ def test_a_statement_of_a_function_that_takes_no_time() -> None:
     data_set = Place(file=FILE, line=9, symbol="__main__.Rows")
     (place,) = statement_lines(synth.run(), 0, data_set, ("return", "yield"))
     assert (place.line, place.text, place.share) == (11, "return self.rows[index]", None)
-    assert statement_lines(synth.run(), 0, data_set, ("for",)) == (data_set,)
+    assert told(statement_lines(synth.run(), 0, data_set, ("for",))) == [(11, None)]
     assert told(statement_lines(synth.run(), 0, TRANSFORM, ("for",))) == [(7, 1.0)]
 
 

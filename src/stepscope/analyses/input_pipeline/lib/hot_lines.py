@@ -61,8 +61,8 @@ def hot_lines(
     """Up to MOST innermost lines of the user's own, by their share of the loading time of what a rank trains on.
 
     With `inside`, the definition of a function or class, only what it takes, with all that it calls. With `calls`, the
-    name of a library's function such as numpy.load, only what that takes. With `worker`, only of that worker. Where no
-    line was sampled there, `inside` itself; the lines of definitions come last.
+    name of a library's function such as numpy.load, only what that takes. With `worker`, only of that worker. The lines
+    of definitions come last. Where other lines were sampled but none there, what `inside` returns; else `inside`.
     """
     rows = _stacks(run, rank, worker)
     whole = int(rows["weight"].sum())
@@ -77,23 +77,35 @@ def hot_lines(
         lines = lines.filter((pl.col("samples") >= MIN_SAMPLES) & (pl.col("share") >= MIN_SHARE))
     ordered = lines.sort("weight", "file", "line", descending=[True, False, False])
     places = sorted(map(_place, ordered.iter_rows(named=True)), key=lambda place: is_definition(place.text))
-    return tuple(places[:MOST]) or ((inside,) if inside is not None else ())
+    if places or inside is None:
+        return tuple(places[:MOST])
+    return (_statement(run, inside, ("return", "yield")) if rows.height else inside,)
 
 
 def statement_lines(run: Run, rank: int, inside: Place | None, words: tuple[str, ...]) -> tuple[Place, ...]:
     """The first statement in a function that begins with one of `words`, as far as its source was kept; else its
     `hot_lines`. For what a function does at any cost: what it returns, what it goes over."""
-    if inside is not None:
-        near = (pl.col("file") == inside.file) & pl.col("line").is_between(inside.line, inside.line + AROUND)
-        for line, text in run.optional("sources").filter(near).sort("line").select("line", "text").iter_rows():
-            if text and text.split() and text.split()[0] in words:
-                return (replace(inside, line=line, text=text.strip()),)
-    return hot_lines(run, rank, inside)
+    found = None if inside is None else _statement(run, inside, words)
+    return hot_lines(run, rank, inside) if found is None or found == inside else (found,)
 
 
 def is_definition(text: str) -> bool:
     """Whether a source line only defines something: Python books the cost of calling it there."""
     return _DEFINITION.match(text) is not None
+
+
+def _statement(run: Run, inside: Place, words: tuple[str, ...]) -> Place:
+    """The first kept line of a function that begins with one of `words`; its definition where none is."""
+    for line, text in _kept_after(run, inside).iter_rows():
+        if text.split() and text.split()[0] in words:
+            return replace(inside, line=line, text=text.strip())
+    return inside
+
+
+def _kept_after(run: Run, place: Place) -> pl.DataFrame:
+    """Number and text of the source lines from a place on, as far as they were kept with it."""
+    near = (pl.col("file") == place.file) & pl.col("line").is_between(place.line, place.line + AROUND)
+    return run.optional("sources").filter(near).sort("line").select("line", "text").drop_nulls()
 
 
 def _place(row: dict[str, object]) -> Place:
@@ -148,8 +160,7 @@ def _within(run: Run, call: Place) -> _Within:
 
 def _names(run: Run, call: Place) -> frozenset[str]:
     """The function that is defined there, as far as source tells; else what it may be."""
-    near = (pl.col("file") == call.file) & pl.col("line").is_between(call.line, call.line + AROUND)
-    for text in run.optional("sources").filter(near).sort("line")["text"].drop_nulls():
+    for _, text in _kept_after(run, call).iter_rows():
         if found := _FUNCTION.match(text):
             return frozenset((found[1],))
     return _CALLED | {call.symbol.rpartition(".")[2]}
