@@ -16,7 +16,7 @@ class Stream(IterableDataset[tuple[torch.Tensor, int]]):
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, int]]:
         for index in range(len(self.pictures)):  # planted
-            yield self.pictures[index]
+            yield self.pictures[index]  # planted
 
 
 class Shared(Stream):

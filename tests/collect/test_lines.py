@@ -284,9 +284,7 @@ def _in_a_process(tmp_path: Path, file: Path) -> Recorded:
     """A program installed in site-packages, started by a console script of Python's own folder."""
     file.parent.mkdir(parents=True)
     (file.parent / "__init__.py").write_text("")
-    file.write_text(
-        "import time\n\ndef work():\n    for _ in range(8):\n        time.sleep(0.05)\n\ndef main():\n    work()\n"
-    )
+    file.write_text("import time\n\ndef work():\n for _ in range(8):\n  time.sleep(0.05)\n\ndef main():\n work()\n")
     start = f"""
 import sys, threading
 sys.path[:0] = [{str(SOURCE)!r}, {str(file.parent.parent)!r}]

@@ -64,7 +64,8 @@ def redacted(words: Sequence[object]) -> list[str]:
 
 def redacted_code(line: str) -> str:
     """A source line with HIDDEN in the place of each secret text: what a name with a secret is given, and tokens."""
-    line = _LITERAL.sub(_if_secret, line)
+    if '"' in line or "'" in line:
+        line = _LITERAL.sub(_if_secret, line)
     return _without_tokens(line)
 
 
@@ -84,10 +85,13 @@ def _word(word: str, *, is_script: bool) -> str:
 
 
 def _without_tokens(word: str) -> str:
-    """Text without the passwords of URLs and what looks like a token."""
-    word = _IN_URL.sub(rf"\1:{HIDDEN}@", word)
-    word = _PARAMETER.sub(lambda found: found.group(1) + HIDDEN if _names_a_secret(found.group(2)) else found[0], word)
-    word = _HEADER.sub(rf"\1{HIDDEN}", word)
+    """Text without the passwords of URLs and what looks like a token. Most text has nothing that could be one."""
+    if "://" in word:
+        word = _IN_URL.sub(rf"\1:{HIDDEN}@", word)
+    if "=" in word:
+        word = _PARAMETER.sub(lambda told: told.group(1) + HIDDEN if _names_a_secret(told.group(2)) else told[0], word)
+    if " " in word:
+        word = _HEADER.sub(rf"\1{HIDDEN}", word)
     return _KNOWN_TOKENS.sub(HIDDEN, word)
 
 
