@@ -90,6 +90,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
     help="Progress on stderr: auto, lines, none [default: auto]",
 )  # fmt: skip
+@click.option("--no-source", is_flag=True, help="Record no lines of your source code")
 @click.option("--no-report", is_flag=True, help="Record only, without the report")
 @click.option("--quiet", is_flag=True, help="Print errors only")
 @click.argument(

@@ -71,6 +71,11 @@ class LoadingStage:
         return self.stage == "serialize" or (self.stage == "collate" and self.name.startswith(_COLLATE))
 
     @property
+    def library(self) -> str | None:
+        """The library's function or class that it is; None where it is the user's own, or torch's copying."""
+        return self.name if self.stage in ("read", "decode", "transform") and self.place is None else None
+
+    @property
     def called(self) -> str:
         """What its author calls it: `Resize`, or for a data set's own code `Photos.__getitem__`."""
         return (
@@ -108,9 +113,9 @@ class InputStall:
         return max(self.parts, key=lambda part: part.idle)
 
     @property
-    def data_set(self) -> tuple[Place, ...]:
-        """Where the user's own data set makes a sample; nothing where that is not known."""
-        return tuple(part.place for part in self.parts if part.stage == "sample" and part.place)[:1]
+    def data_set(self) -> Place | None:
+        """Where the user's own data set makes a sample; None where that is not known."""
+        return next((part.place for part in self.parts if part.stage == "sample" and part.place), None)
 
 
 def input_stall(run: Run) -> InputStall | None:

@@ -35,6 +35,8 @@ import polars as pl
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
 from stepscope.analyses.communication.lib.collective_calls import collective_calls
 from stepscope.analyses.communication.process_groups import process_groups
+from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
@@ -71,7 +73,16 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_advice(run, worst.rank, collective, group, too_much=exposed[worst.rank] > worst.compute),
         ranks=tuple(slow),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, exposed[worst.rank] / worst.step),
     )
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    """The lines that launch collectives."""
+    try:
+        return launch_lines(run, device_work(run)["role"] == "communication")
+    except MissingData:  # it communicates without a device
+        return launch_lines(run, pl.Series(dtype=pl.Boolean))
 
 
 def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:

@@ -29,13 +29,14 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
-from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels
+from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels, multiplies_fp32
 from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.intervals import intersect, spans, subtract, total, union
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run, chain, stack
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -74,7 +75,17 @@ def check(run: Run) -> Iterator[Finding]:
             Advice(text="Compile the model to fuse small kernels", code="model = torch.compile(model)"),
         ),
         ranks=tuple(found[3].rank for found in slow),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, time / worst.step),
     )
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    """The lines that launch such kernels."""
+    work = device_work(run, "name", "blocks_per_sm")
+    small = (work["role"] == "compute") & (work["blocks_per_sm"] < 1).fill_null(False)
+    multiplies = name_test(work["name"], lambda name: _MATMUL.search(name) is not None)
+    large = multiplies & (work["blocks_per_sm"] >= FILLS).fill_null(False)
+    return launch_lines(run, small & ~large & ~name_test(work["name"], multiplies_fp32))
 
 
 def _busy(run: Run) -> tuple[tuple[float, float, float | None, DeviceIdle], ...]:

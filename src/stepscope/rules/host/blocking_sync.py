@@ -110,14 +110,25 @@ def _reads(run: Run) -> tuple[tuple[int, Place], ...]:
         samples = steady_samples(run)
     except MissingData:
         return ()
+    whole = dict(samples.group_by("rank").agg(pl.col("weight").sum()).iter_rows())
     reads = pl.coalesce("expression", "text").str.contains(READS)
     own = samples.filter(pl.col("phase").ne("data_wait") & reads & pl.col("file").is_not_null())
     key = ["rank", "file", "line", "function"]
     lines = own.group_by(key).agg(pl.col("weight").sum(), pl.len(), pl.col("text").first())
     rows = lines.filter(pl.col("len") >= MIN_SAMPLES).sort(["rank", "weight", "line"], descending=[False, True, False])
     return tuple(
-        (rank, Place(file=file, line=line, symbol=function or "", text=(text or "").strip()))
-        for rank, file, line, function, _, _, text in rows.iter_rows()
+        (
+            row["rank"],
+            Place(
+                file=row["file"],
+                line=row["line"],
+                symbol=row["function"] or "",
+                text=(row["text"] or "").strip(),
+                share=row["weight"] / whole[row["rank"]],
+                of="the step",
+            ),
+        )
+        for row in rows.iter_rows(named=True)
     )
 
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value, at
@@ -99,7 +100,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=gain(found, changes, f"{short(crop.name)} first"),
         advice=_advice(crop),
         ranks=found.ranks,
-        where=(first.place,) if first.place else (),
+        where=hot_lines(run, found.ranks[0], first.place, first.library),
     )  # fmt: skip
 
 

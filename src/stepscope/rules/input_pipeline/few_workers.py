@@ -66,6 +66,7 @@ def check(run: Run) -> Iterator[Finding]:
             ),
         ),
         ranks=found.ranks,
+        where=loader_facts(run, found.model.pipeline.rank).where,
     )
 
 

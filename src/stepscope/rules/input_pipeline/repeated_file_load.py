@@ -31,6 +31,7 @@ from typing import TypedDict
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
@@ -78,11 +79,11 @@ def check(run: Run) -> Iterator[Finding]:
     read = {part.name: part for part in found.parts if part.stage == "read"}
     for reader in _repeated(run, found):
         if reader.name in read:
-            yield from _finding(found, reader, read[reader.name])
+            yield from _finding(run, found, reader, read[reader.name])
             return
 
 
-def _finding(found: InputStall, reader: _Repeated, part: LoadingStage) -> Iterator[Finding]:
+def _finding(run: Run, found: InputStall, reader: _Repeated, part: LoadingStage) -> Iterator[Finding]:
     factors = (1 / (1 - LESS * reader.share), inf)
     changes = faster((reader.name,), factors)
     if not pays(found, predict(found.model, changes)[0]):
@@ -102,7 +103,7 @@ def _finding(found: InputStall, reader: _Repeated, part: LoadingStage) -> Iterat
         gain=gain(found, changes, f"{short(reader.name)} once per file and worker"),
         advice=_ADVICE,
         ranks=found.ranks,
-        where=found.data_set,
+        where=hot_lines(run, found.ranks[0], calls=reader.name) or hot_lines(run, found.ranks[0], found.data_set),
     )  # fmt: skip
 
 

@@ -25,8 +25,8 @@ data is slow if later passes find it in the page cache.
 
 from collections.abc import Iterator
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.lock_waits import waits_for_locks
-from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -53,7 +53,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     if waits_for_locks(run, found.model.pipeline.rank):
         return
-    where = lines_inside(run, found.ranks[0], found.idlest.place)
+    where = hot_lines(run, found.ranks[0], found.idlest.place, found.idlest.library)
     yield Finding(
         title=_title(found.idle, where),
         cause="data-reading",

@@ -25,7 +25,7 @@ decoders are told apart. Code inside `__getitem__` that is no transform counts f
 
 from collections.abc import Iterator
 
-from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.finding import Advice, Finding, Rule, Title, Value, at
 from stepscope.core.run import Run
@@ -51,7 +51,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
         advice=_advice(part, gpu=has_gpu(run)),
         ranks=found.ranks,
-        where=lines_inside(run, found.ranks[0], part.place),
+        where=hot_lines(run, found.ranks[0], part.place, part.library),
     )
 
 

@@ -34,6 +34,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import MIN_SHARE, input_waits, longest_waits
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
@@ -98,7 +99,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_advice(slow),
         ranks=tuple(sorted(row.rank for row in culprits)),
-        where=loader_facts(run, rank).places[:1],
+        where=hot_lines(run, rank, next(iter(loader_facts(run, rank).places), None), worker=slow.worker),
     )
 
 

@@ -74,6 +74,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=tuple(_advice(best.workers, loader_facts(run, ranks[0]).at)),
         ranks=tuple(sorted(ranks)),
+        where=loader_facts(run, ranks[0]).where,
     )
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -70,7 +71,7 @@ def check(run: Run) -> Iterator[Finding]:
             Advice(text="Shrink the largest samples once, before training"),
         ),
         ranks=found.ranks,
-        where=found.data_set,
+        where=hot_lines(run, found.ranks[0], found.data_set),
     )
 
 

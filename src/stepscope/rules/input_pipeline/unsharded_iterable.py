@@ -23,9 +23,11 @@ its own seed.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import statement_lines
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
@@ -54,15 +56,16 @@ def check(run: Run) -> Iterator[Finding]:
             gain=None,
             advice=_ADVICE,
             ranks=tuple(sorted(set(alike["rank"].to_list()))),
-            where=_where(row),
+            where=_where(run, row),
         )  # fmt: skip
 
 
-def _where(row: dict[str, object]) -> tuple[Place, ...]:
+def _where(run: Run, row: dict[str, Any]) -> tuple[Place, ...]:
     file, line = row["dataset_file"], row["dataset_line"]
     if not isinstance(file, str) or not isinstance(line, int):
         return ()
-    return (Place(file=file, line=line, symbol=str(row["dataset"] or "")),)
+    place = Place(file=file, line=line, symbol=str(row["dataset"] or ""))
+    return statement_lines(run, row["rank"], place, ("for", "while", "yield", "return"))
 
 
 _ADVICE = (

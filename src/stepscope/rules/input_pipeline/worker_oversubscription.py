@@ -33,6 +33,7 @@ from math import inf
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_lines import loader_lines
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
@@ -98,7 +99,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=gain(found, changes, _BASIS[spins]),
         advice=_ADVICE,
         ranks=found.ranks,
-        where=found.data_set,
+        where=hot_lines(run, found.ranks[0], found.data_set),
     )
 
 
