@@ -51,6 +51,12 @@ export interface Place {
   line: number;
   symbol: string;
   text: string;
+  /** Its part of what `of` names, such as loading time. */
+  share?: number | null;
+  of?: string;
+  /** Source lines kept with the run, from line `first` on. */
+  first?: number;
+  around?: string[];
 }
 
 export interface Gain {
@@ -82,6 +88,8 @@ export interface Finding {
   evidence: Evidence[];
   where: Place[];
   advice: { text: string; code: string }[];
+  /** The command that tries the advice; empty where there is none. */
+  trial?: string;
 }
 
 export type FindingBlock = Finding & { kind: "finding" };
@@ -203,6 +211,8 @@ export interface Report {
   };
   verdict: VerdictBlock;
   findings: Finding[];
+  /** Findings, by position, that save the same time, and what they save together at most. */
+  overlaps?: { findings: number[]; most_ns: number; step_ns: number }[];
   checked: string[];
   unchecked: { rule: string; missing: string; how: string }[];
   skipped: { source: string; reason: string; count: number }[];

@@ -10,13 +10,15 @@ import { Boxes } from "./boxes";
 import { drawDetails } from "./details";
 import { FlamePlace } from "./place";
 import { found, Tree, type TreeNode } from "./tree";
+import { firstTree } from "./tree_of";
 
 /** What has the focus after the page was drawn anew for another place of the same graph. */
 let returning: { key: string; to: "tree" | "boxes" } | null = null;
 
 export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app: App, key: string): Cleanup | void {
   const place = new FlamePlace(app.state, key);
-  const block = blocks[place.tree] ?? blocks[0];
+  const number = place.tree(firstTree(blocks, app));
+  const block = blocks[number] ?? blocks[0];
   if (!block) return;
   const tree = new Tree(block);
   const shown = tree.at(place.zoom);
@@ -45,7 +47,7 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
     if (event.key === "Enter") boxes.focus();
   });
   const controls = element("div", { class: "controls" }, chooser(blocks, block, place, app, key), search, status, zoomOut(tree, shown, place, app, key));
-  const { details, clean } = asTable(() => tableOf(block, tree), app, `${key}.${place.tree}`);
+  const { details, clean } = asTable(() => tableOf(block, tree), app, `${key}.${number}`);
   figure.append(controls, legend(block, app), box, told, ...narrow(boxes, app), element("p", { class: "quiet hints" }, app.words.flame.hints), details);
   find();
   if (returning?.key !== key) return clean;
@@ -66,7 +68,7 @@ function go(key: string, to: "tree" | "boxes", change: () => void): void {
 function chooser(blocks: readonly FlameBlock[], chosen: FlameBlock, place: FlamePlace, app: App, key: string): HTMLElement | null {
   if (blocks.length < 2) return null;
   const select = element("select", { "aria-label": app.words.flame.tree }, ...blocks.map((block, at) => element("option", { value: at, selected: block === chosen }, plain(block.title))));
-  select.addEventListener("change", () => go(key, "tree", () => (place.tree = Number(select.value))));
+  select.addEventListener("change", () => go(key, "tree", () => place.choose(Number(select.value))));
   return select;
 }
 

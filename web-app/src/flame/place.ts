@@ -8,12 +8,14 @@ export class FlamePlace {
     private readonly key: string,
   ) {}
 
-  get tree(): number {
-    return Number(this.state.get(`${this.key}.tree`)) || 0;
+  /** `first`: where the address names none. */
+  tree(first: number): number {
+    const named = this.state.get(`${this.key}.tree`);
+    return named ? Number(named) || 0 : first;
   }
 
-  set tree(tree: number) {
-    this.state.set({ [`${this.key}.tree`]: tree ? String(tree) : "", [`${this.key}.zoom`]: "" });
+  choose(tree: number): void {
+    this.state.set({ [`${this.key}.tree`]: String(tree), [`${this.key}.zoom`]: "" });
   }
 
   get zoom(): string {

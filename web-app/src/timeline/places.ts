@@ -7,6 +7,8 @@ import type { Window } from "./types";
 
 /** Steps by their numbers; without numbers a typical one. `rank`: null, the first that has steps. */
 export interface Steps {
+  /** The rule whose spans are marked there. */
+  rule?: string;
   first?: number;
   last?: number;
   rank: number | null;
