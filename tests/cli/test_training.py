@@ -88,9 +88,9 @@ def test_the_report_in_every_format(job: tuple[Path, subprocess.CompletedProcess
     rules = ("input-bound", "slow-storage")  # by how the machine was used meanwhile, which may be a finding of its own
     finding = next(finding for finding in document["findings"] if finding["rule"] in rules)
     assert finding["cause"] == "data-reading"
-    assert finding["where"][0] == {
-        "file": str(folder / "train.py"), "line": 12, "symbol": "__getitem__", "text": "time.sleep(0.005)",
-    }  # fmt: skip
+    place = finding["where"][0]
+    assert (place["file"], place["line"]) == (str(folder / "train.py"), 12)
+    assert (place["symbol"], place["text"]) == ("__getitem__", "time.sleep(0.005)")
     assert 0 < finding["gain"]["low_ns"] <= finding["gain"]["high_ns"] <= times["mean"]
     for evidence in finding["evidence"]:
         assert evidence["source"].replace("_", "-") in ANALYSES.names() or evidence["source"] in TABLES

@@ -1,11 +1,14 @@
 """The JSON contract."""
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 
 import jsonschema
 import polars as pl
 
+from stepscope.core.finding import Place
+from stepscope.core.report import Overlap
 from stepscope.core.schema import Column
 from stepscope.render.document import Report
 from stepscope.render.json import dumps, frame_document, report_document
@@ -14,6 +17,7 @@ SCHEMA = json.loads(files("stepscope.render").joinpath("report.schema.json").rea
 
 
 NO_MORE = {"step": None, "share": None, "of": None}
+BARE = {"share": None, "of": "", "first": 0, "around": []}
 
 
 def reread(report: Report) -> dict[str, object]:
@@ -58,17 +62,18 @@ def test_a_report_is_as_promised(report: Report) -> None:
         "ranks": [0],
         "gain": {
             "low_ns": 12_000_000, "high_ns": 20_000_000, "step_ns": 150_000_000, "basis": "the wait without loading",
-            "confidence": "structural",
+            "confidence": "structural", "pool": None,
         },
         "evidence": [
             {"label": "data wait", "value": 26_000_000, "unit": "ns", "source": "steps", **NO_MORE},
             {"label": "share of the step", "value": 0.634, "unit": "ratio", "source": "steps", **NO_MORE},
         ],
-        "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__", "text": "image = resize(image)"}],
+        "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__", "text": "image = resize(image)", **BARE}],
         "advice": [
             {"text": "Load in workers:", "code": "DataLoader(\n    dataset,\n    num_workers=2,\n)"},
             {"text": "Make the transform cheaper.", "code": ""},
         ],
+        "trial": "",
     }  # fmt: skip
     assert document["checked"] == ["input-bound"]
     assert document["unchecked"] == [
@@ -119,3 +124,22 @@ def test_a_table_keeps_integers_and_lists() -> None:
             {"start": None, "share": 0.5, "tags": []},
         ],
     }
+
+
+def test_what_a_finding_may_carry_is_written(report: Report) -> None:
+    block = report.findings[0]
+    place = Place(file="a.py", line=2, share=0.5, of="loading time", first=1, around=("def f():", "    return 1"))
+    gain = replace(block.finding.gain, pool="data-wait")  # type: ignore[type-var]
+    finding = replace(block.finding, where=(place,), gain=gain, trial="stepscope tune -- python train.py")
+    overlap = Overlap(findings=(0, 1), most_ns=20_000_000, step_ns=150_000_000)
+    document = reread(replace(report, findings=(replace(block, finding=finding),), overlaps=(overlap,)))
+    written = document["findings"][0]  # type: ignore[index]
+    assert written["where"] == [
+        {
+            "file": "a.py", "line": 2, "symbol": "", "text": "", "share": 0.5, "of": "loading time", "first": 1,
+            "around": ["def f():", "    return 1"],
+        }
+    ]  # fmt: skip
+    assert written["gain"]["pool"] == "data-wait"
+    assert written["trial"] == "stepscope tune -- python train.py"
+    assert document["overlaps"] == [{"findings": [0, 1], "most_ns": 20_000_000, "step_ns": 150_000_000}]

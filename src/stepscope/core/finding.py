@@ -9,21 +9,44 @@ from stepscope.core.run import Run
 from stepscope.core.schema import Unit
 from stepscope.core.synth import Synth
 
-__all__ = ["Advice", "Cause", "Confidence", "Evidence", "Finding", "Gain", "Place", "Rule", "Title", "Value", "at"]
+__all__ = [
+    "Advice",
+    "Cause",
+    "Confidence",
+    "Evidence",
+    "Finding",
+    "Gain",
+    "Place",
+    "Pool",
+    "Rule",
+    "Title",
+    "Value",
+    "at",
+]
 
 Cause = Literal["data-reading", "configuration", "operator", "scheduling", "model"]
 _SEPARATORS = r"[\\/]"
 Confidence = Literal["structural", "benchmarked", "table"]
+Pool = Literal["data-wait", "host", "device", "communication", "copies"]
+"""Time of a step that several findings may save: what one of them takes away, the others cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in the user's code."""
+    """A place in the user's code.
+
+    `share` is its part of `of`, such as "loading time" or "the step"; None: not measured. `around` are source lines
+    kept with the run, as they were written, from line `first` on; empty: none were kept.
+    """
 
     file: str
     line: int
     symbol: str = ""
     text: str = ""
+    share: float | None = None
+    of: str = ""
+    first: int = 0
+    around: tuple[str, ...] = ()
 
 
 def at(place: Place | None) -> str:
@@ -75,7 +98,7 @@ class Gain:
     `step_ns` is the mean step on the clock that the range is counted on (host, or device), or all that was recorded
     where no steps are marked: nothing saves more than it. `basis` names the reasoning. `confidence`: structural
     (follows from the shape of the run), benchmarked (measured on this kind of machine) or table (from published
-    figures).
+    figures). `pool` is the time that it comes out of; None: that of the finding's cause.
     """
 
     low_ns: int
@@ -83,6 +106,7 @@ class Gain:
     step_ns: int
     basis: str
     confidence: Confidence
+    pool: Pool | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.low_ns <= self.high_ns <= self.step_ns:
@@ -101,7 +125,10 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A problem with its evidence. No severity: findings are ranked by gain."""
+    """A problem with its evidence. No severity: findings are ranked by gain.
+
+    `trial` is the stepscope command that tries the advice; empty: there is none.
+    """
 
     title: Title
     cause: Cause
@@ -110,6 +137,7 @@ class Finding:
     advice: tuple[Advice, ...]
     ranks: tuple[int, ...]
     where: tuple[Place, ...] = ()
+    trial: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ __all__ = [
     "Line",
     "Lines",
     "Node",
+    "Overlap",
     "Section",
     "Table",
     "Text",
@@ -87,6 +88,18 @@ class Verdict:
     gaps: tuple[tuple[float, str], ...] = ()
     cpu_contention: float = 0.0
     next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Findings that save the same time, by their positions from 0, and what they save together at most.
+
+    `most_ns` is a part of `step_ns`, the mean step (or all recorded time, where no steps are marked), both in ns.
+    """
+
+    findings: tuple[int, ...]
+    most_ns: int
+    step_ns: int
 
 
 @dataclass(frozen=True, slots=True)

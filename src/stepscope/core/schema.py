@@ -184,6 +184,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("file", pl.String, None, "file of the innermost frame of the user's own code"),
         *_STACK,
     ),
+    "sources": _ids(
+        Column("file", pl.String, None, "file of the user's own code"),
+        Column("line", pl.Int64, None, "number of the line, from 1"),
+        Column("text", pl.String, None, "that line as it was when the job ran; lines near recorded places are kept"),
+    ),
     "loaders": _ids(
         Column("loader", pl.Int64, None, "number of the DataLoader in its process"),
         Column("train", pl.Boolean, None, "true: its batches went into a backward"),

@@ -193,6 +193,7 @@ def gain(found: WaitingInput, changes: Sequence[Change], basis: str) -> Gain:
         step_ns=found.now,
         basis=f"simulated: {basis} ({rows[0].basis})",
         confidence="structural",
+        pool="data-wait",
     )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from stepscope.core.report import Block, FindingBlock, Group, Table, Verdict
+from stepscope.core.report import Block, FindingBlock, Group, Overlap, Table, Verdict
 from stepscope.core.schema import Unit
 
 __all__ = ["Device", "Page", "Part", "Report", "RunFacts", "Skipped", "StepTimes", "Unchecked"]
@@ -75,7 +75,8 @@ class Part:
 class Report:
     """Everything a renderer draws. The first part is the summary; `checked` names the rules that looked.
 
-    `failed` names what ended in an unexpected exception; each says so in its place.
+    `failed` names what ended in an unexpected exception; each says so in its place. `overlaps` are the findings that
+    save the same time.
     """
 
     run: RunFacts
@@ -86,6 +87,7 @@ class Report:
     skipped: tuple[Skipped, ...]
     parts: tuple[Part, ...]
     failed: tuple[str, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
 
     @property
     def of_steps(self) -> bool:

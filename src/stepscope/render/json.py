@@ -47,6 +47,7 @@ def report_document(report: Report) -> dict[str, object]:
         "run": asdict(report.run),
         "verdict": _verdict(report.verdict),
         "findings": [_finding(block) for block in report.findings],
+        "overlaps": [asdict(overlap) for overlap in report.overlaps],
         "checked": report.checked,
         "unchecked": [asdict(unchecked) for unchecked in report.unchecked],
         "skipped": [asdict(skipped) for skipped in report.skipped],
@@ -116,6 +117,7 @@ def _finding(block: FindingBlock) -> dict[str, object]:
         "evidence": [asdict(evidence) for evidence in finding.evidence],
         "where": [asdict(place) for place in finding.where],
         "advice": [asdict(advice) for advice in finding.advice],
+        "trial": finding.trial,
     }
 
 

@@ -48,6 +48,7 @@ def _report(run: Run, sections: Mapping[str, Section]) -> Report:
         skipped=tuple(Skipped(**row) for row in run.optional("skipped").iter_rows(named=True)),
         parts=tuple(part for part, _ in parts),
         failed=(*diagnosis.failed, *(f"section {part.name}" for part, has_failed in parts if has_failed)),
+        overlaps=diagnosis.overlaps,
     )
 
 

@@ -17,8 +17,9 @@ from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import Group
-from stepscope.core.report import FindingBlock, Verdict
+from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
+from stepscope.report.overlaps import held, overlaps
 
 __all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
 
@@ -49,6 +50,7 @@ class Diagnosis:
     """Findings, largest gain first; names of the rules that looked; those that could not; and what limits the run.
 
     `failed` are the rules among those that could not, and the verdict, that ended in an unexpected exception.
+    `overlaps` are the findings that save the same time.
     """
 
     findings: tuple[FindingBlock, ...]
@@ -56,6 +58,7 @@ class Diagnosis:
     unchecked: tuple[Unchecked, ...]
     verdict: Verdict
     failed: tuple[str, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
 
 
 def diagnose(run: Run) -> Diagnosis:
@@ -92,12 +95,15 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
     if isinstance(verdict, Failure):
         failed.append(verdict.view)
         verdict = Verdict("unknown", None, None, verdict.what, next_step=verdict.how)
+    kept = tuple(_once_per_place(ranked))
+    pools = attempt("overlaps", lambda: held(run))
     return Diagnosis(
-        findings=tuple(_once_per_place(ranked)),
+        findings=kept,
         checked=tuple(checked),
         unchecked=tuple(unchecked),
         verdict=verdict,
         failed=tuple(failed),
+        overlaps=overlaps([block.finding for block in kept], {} if isinstance(pools, Failure) else pools),
     )
 
 

@@ -51,13 +51,17 @@ export interface Place {
   line: number;
   symbol: string;
   text: string;
-  /** Its part of what `of` names, such as loading time. */
-  share?: number | null;
-  of?: string;
-  /** Source lines kept with the run, from line `first` on. */
-  first?: number;
-  around?: string[];
+  /** The place's part of what `of` names; null: not measured. */
+  share: number | null;
+  /** Loading time, the step, …; empty without a share. */
+  of: string;
+  /** Number of the first line of `around`. */
+  first: number;
+  /** Source lines around the place, kept with the run; empty: none were kept. */
+  around: string[];
 }
+
+export type Pool = "data-wait" | "host" | "device" | "communication" | "copies";
 
 export interface Gain {
   low_ns: number;
@@ -65,6 +69,8 @@ export interface Gain {
   step_ns: number;
   basis: string;
   confidence: string;
+  /** Time of the step that it comes out of; null: that of the finding's cause. */
+  pool: Pool | null;
 }
 
 export interface Evidence {
@@ -88,8 +94,15 @@ export interface Finding {
   evidence: Evidence[];
   where: Place[];
   advice: { text: string; code: string }[];
-  /** The command that tries the advice; empty where there is none. */
-  trial?: string;
+  /** Stepscope command that tries the advice; empty if there is none. */
+  trial: string;
+}
+
+/** Findings that save the same time, by their positions, and what they save together at most. */
+export interface Overlap {
+  findings: number[];
+  most_ns: number;
+  step_ns: number;
 }
 
 export type FindingBlock = Finding & { kind: "finding" };
@@ -211,8 +224,7 @@ export interface Report {
   };
   verdict: VerdictBlock;
   findings: Finding[];
-  /** Findings, by position, that save the same time, and what they save together at most. */
-  overlaps?: { findings: number[]; most_ns: number; step_ns: number }[];
+  overlaps: Overlap[];
   checked: string[];
   unchecked: { rule: string; missing: string; how: string }[];
   skipped: { source: string; reason: string; count: number }[];

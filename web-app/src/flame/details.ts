@@ -33,7 +33,7 @@ function placeOf(node: TreeNode, app: App): Node | null {
   const { file, line, text } = node.frame;
   if (!file) return null;
   const where = line ? `${plain(file, 400)}:${line}` : plain(file, 400);
-  const address = editorAddress({ file, line, symbol: "", text }, app);
+  const address = editorAddress({ file, line }, app);
   const made = element("span", {}, address ? element("a", { href: address, title: app.words.openEditor }, breakable(where)) : element("code", {}, breakable(where)));
   if (text) made.append(" ", element("code", { class: "line" }, plain(text.trim(), 200)));
   return made;

@@ -33,7 +33,7 @@ export function keepEditorTemplate(template: string): void {
 }
 
 /** Nothing where the recording names no whole path, and never an address that would run something in the page. */
-export function editorAddress(place: Place, _app: App): string {
+export function editorAddress(place: Pick<Place, "file" | "line">, _app: App): string {
   if (!/^([A-Za-z]:)?[\\/]/.test(place.file) || place.line < 1) return "";
   const file = place.file.split(/[\\/]/).map(encodeURIComponent).join("/");
   const address = editorTemplate()

@@ -67,6 +67,7 @@ def check(run: Run) -> Iterator[Finding]:
             step_ns=int(worst.step),
             basis="exposed communication, with waits for other ranks",
             confidence="structural",
+            pool="communication",
         ),
         advice=_advice(run, worst.rank, collective, group, too_much=exposed[worst.rank] > worst.compute),
         ranks=tuple(slow),

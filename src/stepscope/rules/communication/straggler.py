@@ -58,6 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
             step_ns=int(found.step),
             basis="delay of this rank behind the last of the others",
             confidence="structural",
+            pool="communication",
         ),
         advice=_ADVICE[found.cause],
         ranks=(found.rank,),

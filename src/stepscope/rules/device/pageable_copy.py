@@ -64,6 +64,7 @@ def check(run: Run) -> Iterator[Finding]:
             step_ns=int(worst.step),
             basis="pageable copies while no kernel runs",
             confidence="structural",
+            pool="copies",
         ),
         advice=(
             Advice(text="Set pin_memory=True", code="DataLoader(..., pin_memory=True)"),

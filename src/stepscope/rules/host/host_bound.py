@@ -130,6 +130,7 @@ def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
             step_ns=int(step),
             basis="samples of these lines, 95 % interval",
             confidence="structural",
+            pool="host",
         ),
         advice=tuple(_advice(group)),
         ranks=ranks,

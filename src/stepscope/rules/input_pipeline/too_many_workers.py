@@ -70,6 +70,7 @@ def check(run: Run) -> Iterator[Finding]:
             step_ns=now,
             basis=f"simulated: {best.workers} workers instead of {measured.workers} ({best.basis})",
             confidence="structural",
+            pool="data-wait",
         ),
         advice=tuple(_advice(best.workers, loader_facts(run, ranks[0]).at)),
         ranks=tuple(sorted(ranks)),

@@ -61,6 +61,7 @@ def check(run: Run) -> Iterator[Finding]:
             step_ns=int(worst.step),
             basis="GPU idle time after allocator calls",
             confidence="structural",
+            pool="host",
         ),
         advice=_ADVICE,
         ranks=tuple(row.rank for row in slow),

@@ -62,6 +62,7 @@ def check(run: Run) -> Iterator[Finding]:
             step_ns=int(worst.step),
             basis="published FP32 and TF32 peaks, reduced for memory and small matrices",
             confidence="table",
+            pool="device",
         ),
         advice=(
             Advice(text="Enable TF32 for matmuls", code='torch.set_float32_matmul_precision("high")'),

@@ -71,6 +71,7 @@ def _finding(worst: LoopedOptimizer, ranks: tuple[int, ...]) -> Finding:
             step_ns=int(worst.step),
             basis=f"benchmarked: {option} on small parameters",
             confidence="benchmarked",
+            pool="host",
         ),
         advice=(
             Advice(
