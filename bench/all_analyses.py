@@ -20,7 +20,7 @@ polars_keeping_freed_memory()  # before the modules below import it
 
 from stepscope.core.errors import MissingData
 from stepscope.core.importing import Sink
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
 from stepscope.importers import importer_of
@@ -77,7 +77,7 @@ def main() -> None:
     trace = tiled(options.size, corpus() / TILED)
     run = opened(trace)
     events = sum(run.rows(table) for table in TABLES)
-    analyses = Group("analyses", Analysis)
+    analyses = PluginGroup("analyses", Analysis)
     costs = {name: cost_of(analyses.get(name), run) for name in options.only or analyses.names()}
     for name, (cost, said) in sorted(costs.items(), key=lambda item: -item[1][0])[: options.top]:
         print(f"{name:<28} {cost:8.3f} s CPU   {said}")

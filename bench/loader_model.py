@@ -1,4 +1,4 @@
-"""Steps predicted from a run with a slow input pipeline, against the measured steps of the mended one.
+"""Steps predicted from a run with a slow input pipeline, against the measured steps of the fixed one.
 
 python bench/loader_model.py                                   # all scenarios, slow and fixed in turn
 python bench/loader_model.py input_slow_reads --rounds 5       # medians of five runs of each, and of five predictions
@@ -11,7 +11,7 @@ Each prediction is made from one run alone, and again with a trial of its own (`
 In brackets are the range of the prediction, and the shortest and longest of the runs that were measured: these differ
 though they are of one script, and a prediction cannot be nearer to one of them than they are to each other. `others`
 is the most that programs outside the job used of the cores in any of the runs; with more than a few per cent the
-numbers say little. A transform that is mended is predicted with the factor that the mended run measured for it: nobody
+numbers say little. A transform that is fixed is predicted with the factor that the fixed run measured for it: nobody
 knows it before.
 """
 
@@ -31,43 +31,43 @@ import polars as pl
 from stepscope.analyses.input_pipeline.loader_stages import loader_stages
 from stepscope.analyses.input_pipeline.loader_transforms import loader_transforms
 from stepscope.analyses.lib.cores import job_cores
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.cli._job_monitor import watch
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.experiments.calibration import kept_trial, make_trial
-from stepscope.models.loader_model import Change
+from stepscope.models.loader_model import LoaderChange
 from stepscope.models.loader_table import loader_table
 from stepscope.storage import open_run
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
 
-AS_IT_IS = Change()
+AS_IT_IS = LoaderChange()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
+class Fix:
     """What --fixed of a scenario changes, and calls and stages whose factor is measured."""
 
-    change: Change = AS_IT_IS
+    change: LoaderChange = AS_IT_IS
     calls: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
 
 
-MENDED = {
-    "input_no_workers": Mended(change=Change(workers=1)),
-    "input_few_workers": Mended(change=Change(workers=2)),
-    "input_too_many_workers": Mended(change=Change(workers=0)),
-    "input_slow_reads": Mended(change=Change(workers=6)),
-    "input_slow_transform": Mended(calls=("Smooth",)),
-    "input_crop_last": Mended(calls=("Convert", "Crop")),
-    "input_slow_collate": Mended(stages=("collate",)),
-    "input_large_batches": Mended(change=Change(faster=(("batch", 8.0),))),
-    "input_restarted_workers": Mended(change=Change(persistent=True)),
-    "input_repeated_opening": Mended(change=Change(faster=(("read", inf),))),
-    "input_uneven_samples": Mended(change=Change(prefetch=8)),
-    "input_python_tokenizing": Mended(change=Change(faster=(("WordPieces", inf),)), calls=("Texts",)),
+FIXES = {
+    "input_no_workers": Fix(change=LoaderChange(workers=1)),
+    "input_few_workers": Fix(change=LoaderChange(workers=2)),
+    "input_too_many_workers": Fix(change=LoaderChange(workers=0)),
+    "input_slow_reads": Fix(change=LoaderChange(workers=6)),
+    "input_slow_transform": Fix(calls=("Smooth",)),
+    "input_crop_last": Fix(calls=("Convert", "Crop")),
+    "input_slow_collate": Fix(stages=("collate",)),
+    "input_large_batches": Fix(change=LoaderChange(faster=(("batch", 8.0),))),
+    "input_restarted_workers": Fix(change=LoaderChange(persistent=True)),
+    "input_repeated_opening": Fix(change=LoaderChange(faster=(("read", inf),))),
+    "input_uneven_samples": Fix(change=LoaderChange(prefetch=8)),
+    "input_python_tokenizing": Fix(change=LoaderChange(faster=(("WordPieces", inf),)), calls=("Texts",)),
 }
 
 
@@ -101,7 +101,7 @@ def record(name: str, path: Path, *options: str, trial: bool = False) -> Path:
 
 def opened(path: Path) -> Recorded:
     run = open_run(path)
-    steps = settled_steps(run)
+    steps = enough_steps(run)
     samples = run.table("system", how="").filter(pl.col("what") == "other CPU")
     within = samples.filter(pl.col("time") >= steps["start"].min())  # none where training took less than a second
     others, step = (within if within.height else samples)["value"].mean(), steps["duration"].mean()
@@ -110,12 +110,12 @@ def opened(path: Path) -> Recorded:
     return Recorded(path=path, run=run, step=step, others=others / (job_cores(run) or 1))
 
 
-def factors(mended: Mended, slow: Run, fixed: Run) -> tuple[tuple[str, float], ...]:
-    """Each call or stage, and how many times as long its mean own time is as in the mended run."""
+def factors(fix: Fix, slow: Run, fixed: Run) -> tuple[tuple[str, float], ...]:
+    """Each call or stage, and how many times as long its mean own time is as in the fixed run."""
     found = []
     for table, what, time, names in (
-        (loader_transforms, "name", "own", mended.calls),
-        (loader_stages, "stage", "wall", mended.stages),
+        (loader_transforms, "name", "own", fix.calls),
+        (loader_stages, "stage", "wall", fix.stages),
     ):
         for wanted in names:
             means = [
@@ -131,7 +131,7 @@ def factors(mended: Mended, slow: Run, fixed: Run) -> tuple[tuple[str, float], .
     return tuple(found)
 
 
-def predicted(before: Recorded, change: Change, workers: Sequence[int]) -> list[dict[int, Row]]:
+def predicted(before: Recorded, change: LoaderChange, workers: Sequence[int]) -> list[dict[int, Row]]:
     """Rows by workers, from the run alone, and from it and its trial; none, which is said, where there is no answer."""
     trial = kept_trial(str(before.path))
     found = []
@@ -176,12 +176,12 @@ def record_fix(name: str, rounds: int, folder: Path) -> tuple[list[Path], list[P
 
 def tell_fix(name: str, paths: tuple[list[Path], list[Path]]) -> None:
     slow, fixed = ([opened(path) for path in side] for side in paths)
-    mended, found = MENDED[name], []
+    fix, found = FIXES[name], []
     for before, after in zip(slow, fixed, strict=True):
-        faster = (*mended.change.faster, *factors(mended, before.run, after.run))
-        change = replace(mended.change, faster=faster, workers=None)
+        faster = (*fix.change.faster, *factors(fix, before.run, after.run))
+        change = replace(fix.change, faster=faster, workers=None)
         own = before.run.table("loaders", how="")["num_workers"][0]
-        workers = own if mended.change.workers is None else mended.change.workers
+        workers = own if fix.change.workers is None else fix.change.workers
         found.append([rows.get(workers) for rows in predicted(before, change, [workers])])
     for label, column in zip((name, f"{name}, trial"), zip(*found, strict=True), strict=True):
         tell(label.removeprefix("input_"), slow, list(column), fixed)
@@ -214,7 +214,7 @@ def other_number(before: Recorded, option: str, number: int) -> list[Row | None]
     workers = before.run.table("loaders", how="")["num_workers"][0]
     if option == "workers":
         return [rows.get(number) for rows in predicted(before, AS_IT_IS, [number])]
-    return [rows.get(workers) for rows in predicted(before, Change(batch_size=number), [workers])]
+    return [rows.get(workers) for rows in predicted(before, LoaderChange(batch_size=number), [workers])]
 
 
 def numbers_of(text: str) -> list[int]:
@@ -224,7 +224,7 @@ def numbers_of(text: str) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=list(MENDED), help=", ".join(MENDED))
+    parser.add_argument("names", nargs="*", default=list(FIXES), help=", ".join(FIXES))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--workers", help="measure and predict these, such as 0:4, instead of the fix")
     parser.add_argument("--batch", help="measure and predict batches of so many samples, such as 8,64")

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from stepscope.cli.main import COMMANDS
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis
 from stepscope.core.schema import TABLES
 
@@ -19,7 +19,7 @@ COMMAND = re.compile(r"`stepscope ([a-z]\w*)")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_analyses_and_commands_of_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    tables = {*Group("analyses", Analysis).names(), *TABLES}
+    tables = {*PluginGroup("analyses", Analysis).names(), *TABLES}
     assert {name.replace("_", "-") for name in SHOWN.findall(text)} <= tables
     commands = COMMANDS.list_commands(click.Context(COMMANDS))
     assert set(COMMAND.findall(text)) <= set(commands)

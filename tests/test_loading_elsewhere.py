@@ -12,7 +12,7 @@ import pytest
 from stepscope.analyses.input_pipeline.loader_starts import loader_starts
 from stepscope.collect.launch import launch
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.run_format.options import RecordingOptions
 from stepscope.storage import open_run
@@ -216,7 +216,7 @@ def test_what_no_loader_made_is_not_observed(tmp_path: Path) -> None:
     run = recorded(tmp_path, "loading.py", "no-loader")
     assert run.optional("steps").height == 2 * BATCHES
     assert run.optional("steps")["data_wait"].null_count() == 2 * BATCHES
-    group = Group("analyses", Analysis)
+    group = PluginGroup("analyses", Analysis)
     for name in (name for name in group.names() if name.startswith("loader_") or name == "stall_pattern"):
         with pytest.raises(MissingData):
             group.get(name)(run)

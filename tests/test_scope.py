@@ -13,14 +13,14 @@ from polars.testing import assert_frame_equal
 
 from stepscope.analyses.device.device_time import device_time
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run, chain, stack
 from stepscope.core.synth import MS, Synth
 from stepscope.report.assemble import assemble
 from stepscope.storage import open_run
 
 T = TypeVar("T")
-ANALYSES = Group("analyses", Analysis).load()
+ANALYSES = PluginGroup("analyses", Analysis).load()
 MANY = 15  # of the functions below every report; analyses that it does not show are compared above
 ROUNDING = 1e-14  # Polars divides by a column of one value by multiplying with its inverse
 OF_RANK = {name: analysis for name, analysis in ANALYSES.items() if analysis.scope == "rank"}

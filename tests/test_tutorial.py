@@ -1,4 +1,4 @@
-"""The script of the tutorial about the input pipeline: every stage trains, and what is mended stays the same."""
+"""The script of the tutorial about the input pipeline: every stage trains, and what is fixed stays the same."""
 
 import importlib.util
 import subprocess

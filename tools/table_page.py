@@ -1,6 +1,6 @@
 """The data dictionary: every core table and every analysis, with types, units and meanings."""
 
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis
 from stepscope.core.schema import TABLES, Column
 
@@ -20,7 +20,7 @@ Print any analysis or core table with `stepscope show NAME PATH`, as a table, JS
 
 def page() -> str:
     """Return docs/tables.md."""
-    analyses = Group("analyses", Analysis)
+    analyses = PluginGroup("analyses", Analysis)
     parts = [HEAD, "## Analyses\n", "An analysis derives one table from the core tables.\n"]
     for name, analysis in analyses.load().items():
         shown = name.replace("-", "_")

@@ -7,12 +7,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES, polars_schema
 from stepscope.core.synth import Synth
 
-ALL = sorted(Group("analyses", Analysis).load().items())
+ALL = sorted(PluginGroup("analyses", Analysis).load().items())
 NAMES_RANKS = {"clock-offsets"}
 """Tables with numbers of ranks in other columns than `rank`, and in texts."""
 

@@ -8,13 +8,15 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
 from stepscope.core.synth import Synth, build
 from stepscope.report.diagnose import RULES
 
-OF_RANKS = {name: analysis for name, analysis in Group("analyses", Analysis).load().items() if analysis.scope == "rank"}
+OF_RANKS = {
+    name: analysis for name, analysis in PluginGroup("analyses", Analysis).load().items() if analysis.scope == "rank"
+}
 TIMES = {table: [column.name for column in columns if column.unit == "ns"] for table, columns in TABLES.items()}
 APART = 1000  # ranks that one example may have
 FACTOR = 7919  # a prime, so that quotients of times do not come out even

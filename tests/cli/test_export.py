@@ -16,13 +16,13 @@ from polars.testing import assert_frame_equal
 
 from stepscope.analyses.critical_path.critical_path import critical_path
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis
 from stepscope.storage import open_run
 
 from ..command import command, stepscope
 
-ANALYSES = Group("analyses", Analysis)
+ANALYSES = PluginGroup("analyses", Analysis)
 TRACES = (
     "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace.json.gz",  # µs since the epoch, no base
     "local/cpu_mlp/n0_17764.1795174225891984858.pt.trace.json.gz",  # a base time, Python frames, memory
@@ -105,7 +105,7 @@ def test_times_are_those_of_the_traces_own_clock(corpus: Path, tmp_path: Path) -
     assert marker["ts"] == slices[0]["ts"]
 
 
-def test_a_damaged_trace_is_mended(corpus: Path, tmp_path: Path) -> None:
+def test_a_damaged_trace_is_repaired(corpus: Path, tmp_path: Path) -> None:
     for name in (
         "truncated.json",
         "truncated.json.gz",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.cli._report_process import NOT_TOLD, Standby
+from stepscope.cli._report_process import NOT_TOLD, ReportProcess
 from stepscope.collect.recorder import leave_ending
 from stepscope.run_format.files import ENDINGS
 
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def standing_by(run: Path) -> subprocess.Popen[str]:
-    words = command("report", "--summary", "--standby", "--", run)
+    words = command("report", "--summary", "--report-process", "--", run)
     return subprocess.Popen(
         words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )  # fmt: skip
@@ -45,17 +45,17 @@ def test_without_a_word_it_ends_in_silence(run: Path) -> None:
 
 
 def test_it_is_started_when_a_process_of_the_job_begins_to_end(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    standby = Standby(str(run))
-    standby.watch()
-    assert vars(standby)["_process"] is None
+    report_process = ReportProcess(str(run))
+    report_process.watch()
+    assert vars(report_process)["_process"] is None
     leave_ending(str(run), 4711)
     assert json.loads((run / ENDINGS).read_text())["pid"] == 4711
-    standby.watch()
-    first = standby._process
-    standby.watch()
+    report_process.watch()
+    first = report_process._process
+    report_process.watch()
     assert first is not None
-    assert standby._process is first
-    assert standby.verdict() == (0, "")
+    assert report_process._process is first
+    assert report_process.verdict() == (0, "")
     assert first.returncode == 0
     assert capfd.readouterr().err == stepscope("report", "--summary", "--", run).stdout
 
@@ -65,25 +65,25 @@ def test_another_takes_the_place_of_one_that_is_gone(
     run: Path, capfd: pytest.CaptureFixture[str], number: signal.Signals
 ) -> None:
     leave_ending(str(run), 4711)
-    standby = Standby(str(run))
-    standby.watch()
-    assert standby._process is not None
-    standby._process.send_signal(number)
-    standby._process.wait(PATIENCE)
-    assert standby.verdict() == (0, "")
+    report_process = ReportProcess(str(run))
+    report_process.watch()
+    assert report_process._process is not None
+    report_process._process.send_signal(number)
+    report_process._process.wait(PATIENCE)
+    assert report_process.verdict() == (0, "")
     assert capfd.readouterr().err == stepscope("report", "--summary", "--", run).stdout
 
 
 def test_a_ctrl_c_that_ended_the_job_does_not_end_the_verdict(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     leave_ending(str(run), 4711)
-    standby = Standby(str(run))
+    report_process = ReportProcess(str(run))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as while the job runs
     try:
-        standby.watch()
+        report_process.watch()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    assert standby._process is not None
-    standby._process.send_signal(signal.SIGINT)
-    assert standby.verdict() == (0, "")
-    assert standby._process.returncode == 0
+    assert report_process._process is not None
+    report_process._process.send_signal(signal.SIGINT)
+    assert report_process.verdict() == (0, "")
+    assert report_process._process.returncode == 0
     assert capfd.readouterr().err == stepscope("report", "--summary", "--", run).stdout

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from stepscope.cli.main import COMMANDS
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis
 from stepscope.core.schema import TABLES
 
@@ -46,7 +46,7 @@ for batch in DataLoader(Slow(), batch_size=4):
     optimizer.step()
 print("trained", flush=True)
 """
-ANALYSES = Group("analyses", Analysis)
+ANALYSES = PluginGroup("analyses", Analysis)
 
 
 @pytest.fixture(scope="module")

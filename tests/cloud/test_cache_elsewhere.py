@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from stepscope import importers
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.paths import place
-from stepscope.core.tables import LazyTables
 from stepscope.storage.cache import Cache, tables_of
 from stepscope.storage.kept import forget, kept
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.batch_recorder import BatchRecorder
 from stepscope.collect.dataloader.spans import SpanFile
 from stepscope.collect.launch import Exit, launch
 from stepscope.collect.mmap_file import reserves
@@ -122,11 +122,11 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]
 
 
 @pytest.fixture
-def lane(tmp_path: Path) -> Lane:
-    """The lane of an iterator without workers, with a file of spans of its own."""
+def recorder(tmp_path: Path) -> BatchRecorder:
+    """The recorder of an iterator without workers, with a file of spans of its own."""
     if not reserves(str(tmp_path)):
         pytest.skip("needs a file system that reserves blocks")
-    return Lane(SpanFile(str(tmp_path / "main-1-2"), {"kind": "main"}), 1)
+    return BatchRecorder(SpanFile(str(tmp_path / "main-1-2"), {"kind": "main"}), 1)
 
 
 @pytest.fixture(params=KINDS)

@@ -12,7 +12,7 @@ from stepscope.collect.calibration import FED, ROUNDS, TAKEN, USUAL, Calibration
 
 MS = 1_000_000
 BATCH = 50 * MS  # to make one
-STEP, WAKING = 20 * MS, 5 * MS  # training, and what it takes longer after a wait
+STEP, COLD_CACHE_SLOWDOWN = 20 * MS, 5 * MS  # training, and what it takes longer after a wait
 
 
 class Clock:
@@ -64,7 +64,7 @@ def train(clock: Clock, iterator: Batches, learnt: list[dict[str, Any]]) -> Iter
             return
         waited = clock.now > before
         yield batch
-        clock.pass_(STEP + WAKING * waited, STEP + WAKING * waited)
+        clock.pass_(STEP + COLD_CACHE_SLOWDOWN * waited, STEP + COLD_CACHE_SLOWDOWN * waited)
 
 
 def test_rounds(clock: Clock) -> None:
@@ -80,7 +80,7 @@ def test_rounds(clock: Clock) -> None:
         (ROUNDS, True),
     ]
     for one in learnt[-1]["rounds"]:
-        assert one["usual"] == [(BATCH, STEP + WAKING, STEP + WAKING)] * USUAL
+        assert one["usual"] == [(BATCH, STEP + COLD_CACHE_SLOWDOWN, STEP + COLD_CACHE_SLOWDOWN)] * USUAL
         assert one["taken"] == [BATCH] * TAKEN
         assert one["fed"] == [(0, STEP, STEP)] * FED
         assert one["fed_ns"] == FED * STEP

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.batch_recorder import BatchRecorder
 from stepscope.collect.dataloader.calls import Calls
 from stepscope.collect.dataloader.spans import TRANSFORM
 
@@ -13,7 +13,7 @@ from .test_loading_calls import Chain, Flip, Letters, lower, stages
 
 
 @pytest.mark.slow
-def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again(lane: Lane) -> None:
+def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again(recorder: BatchRecorder) -> None:
     import torch
 
     class Doubled(torch.nn.Module):
@@ -31,7 +31,7 @@ def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again
     held = Letters(Chain(transform))
     before = dict(vars(Doubled))
     for batch in range(4):
-        calls = Calls(lane)
+        calls = Calls(recorder)
         if batch % 2:
             calls.begin([dataset, held])
         dataset[0]
@@ -43,7 +43,7 @@ def test_a_compiled_model_of_the_same_class_as_a_transform_is_not_compiled_again
 
 
 @pytest.mark.slow
-def test_calls_are_watched_while_another_thread_runs_what_is_compiled(lane: Lane) -> None:
+def test_calls_are_watched_while_another_thread_runs_what_is_compiled(recorder: BatchRecorder) -> None:
     """Both want to run the frames: neither may lose its own, and after both the interpreter has its own way again."""
     import torch
 
@@ -63,7 +63,7 @@ def test_calls_are_watched_while_another_thread_runs_what_is_compiled(lane: Lane
 
     thread = threading.Thread(target=run)
     thread.start()
-    dataset, calls = Letters(Chain(Flip(), lower)), Calls(lane)
+    dataset, calls = Letters(Chain(Flip(), lower)), Calls(recorder)
     for _ in range(300):
         calls.begin([dataset])
         assert dataset[1] == "!b"
@@ -71,6 +71,6 @@ def test_calls_are_watched_while_another_thread_runs_what_is_compiled(lane: Lane
     ended.set()
     thread.join()
     assert (len(graphs), wrong) == (1, [])
-    found = stages(lane)
+    found = stages(recorder)
     assert set(found) == {TRANSFORM}
     assert 600 < len(found) <= 900, "torch.compile may end a fetch's watch"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepscope.collect.dataloader import calls as timed_calls
-from stepscope.collect.dataloader.batch_recorder import Lane
+from stepscope.collect.dataloader.batch_recorder import BatchRecorder
 from stepscope.collect.dataloader.calls import Calls
 from stepscope.collect.dataloader.spans import SpanFile
 from stepscope.collect.mmap_file import reserves
@@ -17,13 +17,13 @@ from .test_loading_calls import Chain, Flip, Letters, stages
 
 
 @pytest.fixture
-def lane(tmp_path: Path) -> Lane:
+def recorder(tmp_path: Path) -> BatchRecorder:
     if not reserves(str(tmp_path)):
         pytest.skip("needs a file system that reserves blocks")
-    return Lane(SpanFile(str(tmp_path / "main-1-2"), {"kind": "main"}), 1)
+    return BatchRecorder(SpanFile(str(tmp_path / "main-1-2"), {"kind": "main"}), 1)
 
 
-def test_what_the_job_changes_between_fetches_is_what_is_called(lane: Lane) -> None:
+def test_what_the_job_changes_between_fetches_is_what_is_called(recorder: BatchRecorder) -> None:
     class Loudest:
         def __call__(self, sample: str) -> str:
             return sample.upper()
@@ -34,13 +34,13 @@ def test_what_the_job_changes_between_fetches_is_what_is_called(lane: Lane) -> N
     def other(sample: str, mark: str = "?") -> str:
         return mark + sample
 
-    dataset, calls, found = Letters(Chain(Loudest(), first)), Calls(lane), []
+    dataset, calls, found = Letters(Chain(Loudest(), first)), Calls(recorder), []
 
     def fetch() -> None:
         calls.begin([dataset])
         sample = dataset[0]
         calls.end()
-        found.append((sample, len(stages(lane))))
+        found.append((sample, len(stages(recorder))))
 
     for _ in range(3):
         fetch()
@@ -60,10 +60,10 @@ def test_what_the_job_changes_between_fetches_is_what_is_called(lane: Lane) -> N
 
 
 def test_a_plan_is_made_anew_after_the_first_fetch_and_when_a_module_was_imported(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch
+    recorder: BatchRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    calls, dataset = Calls(lane), Letters(Flip())
+    calls, dataset = Calls(recorder), Letters(Flip())
     monkeypatch.setattr(Calls, "_make_plan", _counting(Calls._make_plan, made))
     for _ in range(4):
         calls.begin([dataset])

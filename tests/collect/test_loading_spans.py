@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from stepscope.collect.dataloader import spans as file_of_spans
-from stepscope.collect.dataloader.batch_recorder import BATCH_COST, OWN_NS, PENDING_LIMIT, Lane
+from stepscope.collect.dataloader.batch_recorder import BATCH_COST, OWN_NS, PENDING_LIMIT, BatchRecorder
 from stepscope.collect.dataloader.fetching import count_fetches, fetch_hook
 from stepscope.collect.dataloader.main_process import Maker, Receiver, pin_hook
-from stepscope.collect.dataloader.overhead_budget import RESERVE_NS, SHARE, Purse
+from stepscope.collect.dataloader.overhead_budget import RESERVE_NS, SHARE, OverheadBudget
 from stepscope.collect.dataloader.spans import (  # fmt: skip
     FETCH,
     FILES_LIMIT,
@@ -134,35 +134,35 @@ def test_a_disk_that_promises_no_room_is_said(tmp_path: Path, monkeypatch: pytes
 # -- how often -----------------------------------------------------------------------------------------------------
 
 
-def recorded(lane: Lane, cpu: int, batches: int, own: int = OWN_NS) -> list[tuple[int, int]]:
+def recorded(recorder: BatchRecorder, cpu: int, batches: int, own: int = OWN_NS) -> list[tuple[int, int]]:
     """The batches that are recorded when each takes `cpu` ns, with their weights. Recording one costs 8 `own`."""
     found = []
     for batch in range(batches):
-        if lane.enter(batch):
-            found.append((batch, lane.weight()))
-            lane.measured(own)
-            lane.next_due(BATCH_COST, cpu)
+        if recorder.enter(batch):
+            found.append((batch, recorder.weight()))
+            recorder.measured(own)
+            recorder.next_due(BATCH_COST, cpu)
     return found
 
 
 def test_a_long_batch_is_always_recorded(spans: SpanFile) -> None:
-    assert recorded(Lane(spans, 1), 20_000_000, 4) == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert recorded(BatchRecorder(spans, 1), 20_000_000, 4) == [(0, 1), (1, 1), (2, 1), (3, 1)]
 
 
 def test_a_short_batch_is_recorded_so_often_that_it_stays_cheap(spans: SpanFile) -> None:
-    found = recorded(Lane(spans, 1), 500_000, 100)  # 24 µs are 5 % of it
+    found = recorded(BatchRecorder(spans, 1), 500_000, 100)  # 24 µs are 5 % of it
     assert found[:3] == [(0, 1), (31, 31), (63, 32)]
     assert sum(weight for _, weight in found) == found[-1][0] + 1
 
 
 def test_where_recording_is_slow_it_is_done_more_rarely(spans: SpanFile) -> None:
-    found = recorded(Lane(spans, 1), 10_000_000, 400, own=80_000)  # 640 µs are 6 % of it
+    found = recorded(BatchRecorder(spans, 1), 10_000_000, 400, own=80_000)  # 640 µs are 6 % of it
     assert [weight for _, weight in found][:3] == [1, 31, 32]
 
 
 def test_a_process_with_a_reserve_records_its_first_batches_whole(tmp_path: Path, spans: SpanFile) -> None:
     rich = SpanFile(str(tmp_path / "worker-1-3"), {"kind": "worker"}, SHARE, RESERVE_NS)
-    weights = [weight for _, weight in recorded(Lane(rich, 1), 10_000_000, 400, own=80_000)]
+    weights = [weight for _, weight in recorded(BatchRecorder(rich, 1), 10_000_000, 400, own=80_000)]
     first = weights.count(1)
     assert first == 1 + RESERVE_NS // 620_000  # each is paid 20 µs of its own, and then one is owed for
     assert weights[:first] == [1] * first
@@ -173,11 +173,11 @@ def test_the_next_iterator_of_a_process_does_not_begin_from_nothing(spans: SpanF
     """A loop that makes an iterator for each batch records no more than one that keeps its own."""
     found = []
     for number in range(100):
-        lane = Maker(spans, number)
-        lane.loader = number % 2
-        lane.follow()
-        found.append([weight for _, weight in recorded(lane, 500_000, 1)])
-        del lane
+        recorder = Maker(spans, number)
+        recorder.loader = number % 2
+        recorder.follow()
+        found.append([weight for _, weight in recorded(recorder, 500_000, 1)])
+        del recorder
     assert [number for number, one in enumerate(found) if one] == [0, 31, 63, 95]
     assert [sum(one) for one in found if one] == [1, 16, 16, 16]  # those of its own loader
 
@@ -193,38 +193,38 @@ def test_few_processes_of_a_run_have_a_reserve(tmp_path: Path, monkeypatch: pyte
 
 
 def test_times_inside_a_fetch_are_written_when_it_is_over_or_there_are_many(spans: SpanFile) -> None:
-    lane = Lane(spans, 1)
-    lane.enter(0)
+    recorder = BatchRecorder(spans, 1)
+    recorder.enter(0)
     for number in range(PENDING_LIMIT - 1):
-        lane.sample(number, 7)
+        recorder.sample(number, 7)
     assert rows(spans) == []
-    lane.sample("a key", 7, 3)
+    recorder.sample("a key", 7, 3)
     assert len(rows(spans)) == PENDING_LIMIT
-    lane.sample(1 << 70, 7)
-    lane.next_detail_due(1_000_000)
+    recorder.sample(1 << 70, 7)
+    recorder.next_detail_due(1_000_000)
     assert [(row[3], row[4], row[5], row[6], row[7]) for row in rows(spans)[-3:]] == [
         (PENDING_LIMIT - 2, 0, 7, 1, 1), (-1, 0, 7, 3, 1), (-1, 0, 7, 1, 1),
     ]  # fmt: skip
-    assert (lane.pending, {row[-1] for row in rows(spans)}) == ([], {SAMPLE})
+    assert (recorder.pending, {row[-1] for row in rows(spans)}) == ([], {SAMPLE})
 
 
 class Fetcher:
     """As torch's map-style one."""
 
-    def __init__(self, lane: Lane | None, dataset: Any) -> None:
-        self.dataset, self.collate_fn, self._stepscope_lane = dataset, tuple, lane
+    def __init__(self, recorder: BatchRecorder | None, dataset: Any) -> None:
+        self.dataset, self.collate_fn, self._stepscope_recorder = dataset, tuple, recorder
 
     def fetch(self, indices: list[int]) -> Any:
         return self.collate_fn([self.dataset[index] for index in indices])
 
 
 def test_a_fetch_leaves_the_fetcher_as_it_was(spans: SpanFile) -> None:
-    lane = Lane(spans, 1)
-    fetcher, fetch = Fetcher(lane, "abcd"), fetch_hook(Fetcher.fetch)
+    recorder = BatchRecorder(spans, 1)
+    fetcher, fetch = Fetcher(recorder, "abcd"), fetch_hook(Fetcher.fetch)
     before = dict(fetcher.__dict__)
     assert fetch(fetcher, [1, 3]) == ("b", "d")
     assert fetcher.__dict__ == before
-    lane.due = 0
+    recorder.due = 0
     with pytest.raises(IndexError) as raised:
         fetch(fetcher, [9])
     assert fetcher.__dict__ == before
@@ -234,12 +234,12 @@ def test_a_fetch_leaves_the_fetcher_as_it_was(spans: SpanFile) -> None:
 
 
 def test_a_failing_recorder_leaves_the_fetch_alone(spans: SpanFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    lane = Lane(spans, 1)
+    recorder = BatchRecorder(spans, 1)
     monkeypatch.setattr(SpanFile, "name", lambda *_: 1 / 0)
-    fetcher, fetch = Fetcher(lane, "abcd"), fetch_hook(Fetcher.fetch)
+    fetcher, fetch = Fetcher(recorder, "abcd"), fetch_hook(Fetcher.fetch)
     for _ in range(3):
         assert fetch(fetcher, [0]) == ("a",)
-    assert not lane.live
+    assert not recorder.live
 
 
 # -- the thread that pins ------------------------------------------------------------------------------------------
@@ -247,11 +247,11 @@ def test_a_failing_recorder_leaves_the_fetch_alone(spans: SpanFile, monkeypatch:
 
 def test_the_copy_into_pinned_memory_is_between_get_and_put(spans: SpanFile) -> None:
     class Incoming(queue.Queue[Any]):
-        _stepscope_lane = None
+        _stepscope_recorder = None
 
     incoming, outgoing = Incoming(), queue.Queue[Any]()
-    lane = incoming._stepscope_lane = Receiver(spans, 1)  # type: ignore[assignment]
-    lane.stride = 2
+    recorder = incoming._stepscope_recorder = Receiver(spans, 1)  # type: ignore[assignment]
+    recorder.stride = 2
     for batch in range(3):
         incoming.put((batch, f"batch {batch}"))
     incoming.put(("a message that is no batch", None))
@@ -275,22 +275,22 @@ def test_a_data_set_that_cannot_be_looked_at_is_fetched_from_as_ever(spans: Span
         def __getitem__(self, index: int) -> int:
             return index
 
-    lane = Lane(spans, 1)
-    fetcher, fetch = Fetcher(lane, Hostile()), fetch_hook(Fetcher.fetch)
+    recorder = BatchRecorder(spans, 1)
+    fetcher, fetch = Fetcher(recorder, Hostile()), fetch_hook(Fetcher.fetch)
     for _ in range(2):
-        lane.due = 0
+        recorder.due = 0
         assert fetch(fetcher, [4, 5]) == (4, 5)
 
 
 def test_batches_that_are_not_due_only_pass_through(spans: SpanFile) -> None:
-    lane, fetcher = Lane(spans, 1), Fetcher(None, "abcd")
-    count_fetches(fetcher, lane)
+    recorder, fetcher = BatchRecorder(spans, 1), Fetcher(None, "abcd")
+    count_fetches(fetcher, recorder)
     for batch in range(7):
-        lane.due = lane.due if batch else 0
+        recorder.due = recorder.due if batch else 0
         assert fetcher.fetch([1]) == ("b",)
         if batch == 0:
-            lane.due = 3  # the recorder wants the fourth next; it is asked after a fetch that it looked at
-            count_fetches(fetcher, lane)
+            recorder.due = 3  # the recorder wants the fourth next; it is asked after a fetch that it looked at
+            count_fetches(fetcher, recorder)
     with pytest.raises(IndexError) as raised:
         fetcher.fetch([9])
     assert "collate/loading" not in "".join(str(entry.path) for entry in raised.traceback)
@@ -304,11 +304,11 @@ def test_batches_that_are_not_due_only_pass_through(spans: SpanFile) -> None:
 def test_the_feeder_thread_is_timed_while_a_recorded_batch_is_on_its_way(spans: SpanFile) -> None:
     data_queue = multiprocessing.get_context("fork").Queue()
     pickler = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
-    lane = types.SimpleNamespace(weights={}, spans=spans, epoch=2)
-    feeder = Feeder(lane, data_queue)  # type: ignore[arg-type]
+    recorder = types.SimpleNamespace(weights={}, spans=spans, epoch=2)
+    feeder = Feeder(recorder, data_queue)  # type: ignore[arg-type]
     for batch in range(4):
         if batch == 2:
-            lane.weights[batch] = 5
+            recorder.weights[batch] = 5
             feeder.expect()
         data_queue.put((batch, b"x" * 1000))
         assert data_queue.get(timeout=30) == (batch, b"x" * 1000)
@@ -344,7 +344,7 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
         def open(self, role: str, about: dict[str, Any]) -> SpanFile:
             return spans
 
-        def sample_lines(self, lane: Lane, within: Any) -> None:
+        def sample_lines(self, recorder: BatchRecorder, within: Any) -> None:
             return None
 
         def fail(self, error: BaseException) -> None:
@@ -362,7 +362,7 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
                 timed.append("get" in vars(index_queue))
                 fetcher.fetch(index_queue.get(timeout=5)[1])
 
-    monkeypatch.setattr(Purse, "wait", lambda purse: 10 if purse._earned else 1)
+    monkeypatch.setattr(OverheadBudget, "wait", lambda budget: 10 if budget._earned else 1)
     data_queue = multiprocessing.get_context("fork").Queue()
     worker_hook(loop, Loading(), Kinds)("ab", Tasks(), data_queue, 1, 0, 1)  # type: ignore[arg-type]
     now = multiprocessing.queues._ForkingPickler  # type: ignore[attr-defined]
@@ -374,14 +374,14 @@ def test_the_index_queue_is_timed_around_recorded_batches_only(
 
 
 def test_times_of_watched_batches_are_those_of_others_and_what_waited_waits_as_long(spans: SpanFile) -> None:
-    lane = Lane(spans, 1)
+    recorder = BatchRecorder(spans, 1)
     for turn in range(20):
-        lane.slowdown.add(80_000_000 + turn, 10, watched=False)
-        lane.slowdown.add(100_000_000 + turn, 10, watched=True)
-    lane.slowed = True
-    lane.pending = [(SAMPLE, 500, 1500, 1000, 7, 3, 1), (TRANSFORM, 1000, 1400, -1, -1, 4, 0)]
-    lane.straighten(500, 2000, 1000)  # half of the fetch is on a core: a fifth of that half is ours
-    assert lane.pending == [(SAMPLE, 500, 1400, 800, 7, 3, 1), (TRANSFORM, 950, 1310, -1, -1, 4, 0)]
-    lane.slowed = False
-    lane.straighten(500, 2000, 1000)
-    assert lane.pending[0] == (SAMPLE, 500, 1400, 800, 7, 3, 1)
+        recorder.slowdown.add(80_000_000 + turn, 10, watched=False)
+        recorder.slowdown.add(100_000_000 + turn, 10, watched=True)
+    recorder.slowed = True
+    recorder.pending = [(SAMPLE, 500, 1500, 1000, 7, 3, 1), (TRANSFORM, 1000, 1400, -1, -1, 4, 0)]
+    recorder.straighten(500, 2000, 1000)  # half of the fetch is on a core: a fifth of that half is ours
+    assert recorder.pending == [(SAMPLE, 500, 1400, 800, 7, 3, 1), (TRANSFORM, 950, 1310, -1, -1, 4, 0)]
+    recorder.slowed = False
+    recorder.straighten(500, 2000, 1000)
+    assert recorder.pending[0] == (SAMPLE, 500, 1400, 800, 7, 3, 1)

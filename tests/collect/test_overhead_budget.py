@@ -10,55 +10,55 @@ from stepscope.collect.dataloader.overhead_budget import (
     WATCHED_LEAST,
     WATCHED_MOST,
     WATCHED_SHARE,
-    Purse,
+    OverheadBudget,
     Reserve,
     Slowdown,
 )
 
 
-def test_a_purse_keeps_to_its_share_over_a_long_run() -> None:
-    purse, paid, used, cost = Purse(SHARE, Reserve(0), passed=0), 0, 10_000_000, 100_000
-    batches = [purse.wait()]
+def test_a_budget_keeps_to_its_share_over_a_long_run() -> None:
+    budget, paid, used, cost = OverheadBudget(SHARE, Reserve(0), passed=0), 0, 10_000_000, 100_000
+    batches = [budget.wait()]
     for _ in range(300):
-        purse.pay(cost, used, batches[-1])
+        budget.pay(cost, used, batches[-1])
         paid += cost
-        batches.append(purse.wait())
+        batches.append(budget.wait())
     assert set(batches[1:]) == {3, 4}  # 100 µs are a share of 30 µs each 3.3 batches
     assert 0.99 < paid / (SHARE * used * sum(batches)) < 1.01
 
 
-def test_a_reserve_pays_for_the_first_batches_of_all_purses_and_no_more() -> None:
+def test_a_reserve_pays_for_the_first_batches_of_all_budgets_and_no_more() -> None:
     reserve = Reserve(1_000_000)
-    first, second = Purse(SHARE, reserve, passed=0), Purse(SHARE, reserve, passed=0)
+    first, second = OverheadBudget(SHARE, reserve, passed=0), OverheadBudget(SHARE, reserve, passed=0)
     for _ in range(5):
-        for purse in (first, second):
-            assert purse.wait() == 1
-            purse.pay(100_000, 1_000_000, 1)
+        for budget in (first, second):
+            assert budget.wait() == 1
+            budget.pay(100_000, 1_000_000, 1)
     assert (first.wait(), second.wait()) == (1, 1)  # each batch earned 3 µs
     assert reserve.left == pytest.approx(30_000)
-    for purse in (first, second):
-        purse.pay(100_000, 1_000_000, 1)
+    for budget in (first, second):
+        budget.pay(100_000, 1_000_000, 1)
     assert reserve.left == 0
     assert (first.wait(), second.wait()) == (23, 33)
 
 
 def test_what_is_saved_up_is_little_and_short_batches_pay_for_the_counters() -> None:
-    purse = Purse(SHARE, Reserve(0))
-    purse.pay(0, 10**12, 1)  # a batch of a quarter of an hour
+    budget = OverheadBudget(SHARE, Reserve(0))
+    budget.pay(0, 10**12, 1)  # a batch of a quarter of an hour
     for _ in range(20):
-        assert purse.wait() == 1
-        purse.pay(100_000, 1_000, 1)
-    purse.pay(100_000, 5_000_000, 1)
-    assert purse.wait() == math.ceil((100_000 - 7_500) / 7_500)  # less 10 µs, but half of the share at least
-    purse = Purse(SHARE, Reserve(0))
-    purse.pay(300_000, 20_000_000, 1)
-    assert purse.wait() == math.ceil(300_000 / (60_000 - PASSED_NS)) - 1
+        assert budget.wait() == 1
+        budget.pay(100_000, 1_000, 1)
+    budget.pay(100_000, 5_000_000, 1)
+    assert budget.wait() == math.ceil((100_000 - 7_500) / 7_500)  # less 10 µs, but half of the share at least
+    budget = OverheadBudget(SHARE, Reserve(0))
+    budget.pay(300_000, 20_000_000, 1)
+    assert budget.wait() == math.ceil(300_000 / (60_000 - PASSED_NS)) - 1
 
 
 def test_whoever_wants_all_gets_it() -> None:
-    purse = Purse(math.inf, Reserve(0))
-    purse.pay(10**9, 0, 1)
-    assert purse.wait() == 1
+    budget = OverheadBudget(math.inf, Reserve(0))
+    budget.pay(10**9, 0, 1)
+    assert budget.wait() == 1
 
 
 def test_what_watching_costs_is_told_by_batches_with_and_without() -> None:

@@ -77,7 +77,7 @@ WORDS = (
 HOOKED = """
 import sys, warnings
 sys.path.insert(0, {folder!r})
-from warning_frames import unseen
+from warning_frames import hidden_from_warnings
 
 def hook_of(original):
     def hook(*args):
@@ -87,7 +87,7 @@ def hook_of(original):
 def told():
     warnings.warn("told", stacklevel=2)
 
-for make in (lambda function: function, unseen):
+for make in (lambda function: function, hidden_from_warnings):
     hook = make(hook_of)
     hooked = hook(hook(told))
     with warnings.catch_warnings(record=True) as caught:

@@ -56,7 +56,7 @@ def test_loader_workers_explain_the_change_of_the_plugins_sample(corpus: Path) -
 def test_operators_that_came_and_went_in_the_pair_of_holistic_trace_analysis(corpus: Path) -> None:
     """HTA's own expectation: three operators are added, and one of the two nccl:all_reduce is gone."""
     comparison = compared(corpus, *PAIRS["reduced by hand"])
-    rows = comparison.listings["operators on the host"].rows
+    rows = comparison.by_name["operators on the host"].rows
     assert {row.name for row in rows if row.matched == "appeared"} == {
         "AddmmBackward0",
         "CatBackward0",
@@ -65,7 +65,7 @@ def test_operators_that_came_and_went_in_the_pair_of_holistic_trace_analysis(cor
     assert not [row for row in rows if row.matched == "vanished"]
     came = {row.path[-1] for row in comparison.trees["host"].rows if isinstance(row, PathChange) and row.a is None}
     assert came >= {"AddmmBackward0", "CatBackward0", "All2All_Pooled_Req"}
-    (reduced,) = comparison.listings["annotations"].rows
+    (reduced,) = comparison.by_name["annotations"].rows
     assert (reduced.name, reduced.calls_a, reduced.calls_b) == ("nccl:all_reduce", 1.0, 0.5)
     assert (reduced.a, reduced.b) == (round((66_000 + 67_000) / 2), 33_000)
 

@@ -166,18 +166,18 @@ def test_kernels_operators_and_kinds_of_a_traced_step() -> None:
         traced(time=20), traced(4, kernel="Cijk_Ailk_MT64", time=10, extra=True, device="AMD Instinct MI300X")
     )
     assert comparison.settings["device"] == ("NVIDIA A100", "AMD Instinct MI300X")
-    kinds = {row.name: (row.a, row.b, row.calls_a, row.calls_b) for row in comparison.listings["kinds of kernels"].rows}
+    kinds = {row.name: (row.a, row.b, row.calls_a, row.calls_b) for row in comparison.by_name["kinds of kernels"].rows}
     assert kinds == {
         "GEMM": (20 * MS, 10 * MS, 1.0, 1.0),
         "element-wise and copies": (None, 5 * MS, None, 1.0),
     }
-    kernels = {row.name: row.matched for row in comparison.listings["kernels"].rows}
+    kernels = {row.name: row.matched for row in comparison.by_name["kernels"].rows}
     assert kernels == {
         "ampere_sgemm_128x64_tn": "vanished",
         "Cijk_Ailk_MT64": "appeared",
         "relu_kernel<float>": "appeared",
     }
-    operators = {row.name: (row.a, row.b) for row in comparison.listings["operators on the device"].rows}
+    operators = {row.name: (row.a, row.b) for row in comparison.by_name["operators on the device"].rows}
     assert operators == {"aten::mm": (20 * MS, 10 * MS), "aten::relu": (None, 5 * MS)}
     for changes in (comparison.device, comparison.breakdown):
         assert changes
@@ -188,7 +188,7 @@ def test_without_marked_steps_what_was_recorded_is_compared() -> None:
     comparison = compared(traced(4, marks=False), traced(4, time=10))
     assert comparison.outcome.because[0].cause == "no-steps"
     assert not comparison.by_step
-    kernels = {row.name: (row.a, row.b, row.calls_a) for row in comparison.listings["kernels"].rows}
+    kernels = {row.name: (row.a, row.b, row.calls_a) for row in comparison.by_name["kernels"].rows}
     assert kernels == {"ampere_sgemm_128x64_tn": (80 * MS, 40 * MS, 4.0)}
     assert "no steps are marked in A, so totals of all that was recorded are compared" in told(comparison)
 
@@ -215,13 +215,13 @@ def test_modules_are_compared_by_instance_and_by_class() -> None:
         return synth
 
     comparison = compared(layers(2, 1.0), layers(3, 1.5))
-    instances = {row.name: (row.a, row.b) for row in comparison.listings["modules on the host"].rows}
+    instances = {row.name: (row.a, row.b) for row in comparison.by_name["modules on the host"].rows}
     assert instances == {
         "Linear_0": (MS, 3 * MS // 2),
         "Linear_1": (MS, 3 * MS // 2),
         "Linear_2": (None, 3 * MS // 2),
     }
-    (linear,) = comparison.listings["modules by class, on the host"].rows
+    (linear,) = comparison.by_name["modules by class, on the host"].rows
     assert (linear.name, linear.a, linear.b, linear.calls_a, linear.calls_b) == (
         "Linear",
         2 * MS,
@@ -257,7 +257,7 @@ def test_the_precision_and_the_work_of_the_model_are_settings() -> None:
         "precision of most FLOPs": ("float32", "bfloat16"),
         "GFLOP in a traced step of a rank": (2.0, 4.0),
     }
-    by_shapes = comparison.listings["operators by shapes, on the host"].rows
+    by_shapes = comparison.by_name["operators by shapes, on the host"].rows
     assert {(row.name, row.matched) for row in by_shapes} == {
         ("aten::mm [[1000, 1000], [1000, 1000]]", "vanished"),
         ("aten::mm [[2000, 1000], [1000, 1000]]", "appeared"),

@@ -37,9 +37,9 @@ def python(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 
 GROUP = """
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis
-g = Group("analyses", Analysis)
+g = PluginGroup("analyses", Analysis)
 """
 
 
@@ -61,11 +61,11 @@ def below_rules(folder: Path) -> str:
     """What discovery says where `folder` is one more folder of rules."""
     code = f"""
 import stepscope.rules
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.finding import Rule
 stepscope.rules.__path__.append({str(folder)!r})
 sys.modules["stepscope.rules.frames"] = stepscope.rules
-Group("rules", Rule).load()
+PluginGroup("rules", Rule).load()
 """
     return python(folder, code).stderr
 

@@ -8,10 +8,10 @@ import pytest
 
 from stepscope.compare.statistics import Ratio
 from stepscope.core.finding import Place
-from stepscope.experiments.change import Change
+from stepscope.experiments.change import CodeChange
 from stepscope.experiments.document import document_of
 from stepscope.experiments.kept import recall, remember
-from stepscope.experiments.loader import Result, Row, Why
+from stepscope.experiments.loader import Row, TuneAnswer, Why
 from stepscope.experiments.page import page_of, sentence_of
 from stepscope.experiments.trial_result import AS_IT_IS, Loader, Setting
 from stepscope.render.format import text
@@ -22,7 +22,7 @@ FOUR, EIGHT = Setting((("num_workers", 4),)), Setting((("num_workers", 8),))
 COMMAND = ["python", "train.py"]
 
 
-def result(why: Why = "faster") -> Result:
+def result(why: Why = "faster") -> TuneAnswer:
     loader = Loader(
         dataset="Rows", workers=0, prefetch=None, persistent=False, pinned=False, place=None, made_by=None
     )  # fmt: skip
@@ -33,10 +33,12 @@ def result(why: Why = "faster") -> Result:
         ),
         Row(setting=EIGHT, median=None, wait=None, ratio=None, trials=1, steps=0, left_out="no {memory}"),
     )  # fmt: skip
-    return Result(winner=FOUR if why == "faster" else None, why=why, rows=rows, loader=loader, seconds=42.0, trials=5)
+    return TuneAnswer(
+        winner=FOUR if why == "faster" else None, why=why, rows=rows, loader=loader, seconds=42.0, trials=5
+    )
 
 
-CHANGE = Change(place=Place(file="/train.py", line=7), code="DataLoader({}, num_workers=4)", whole=True)
+CHANGE = CodeChange(place=Place(file="/train.py", line=7), code="DataLoader({}, num_workers=4)", whole=True)
 
 
 def test_the_page_says_who_wins_and_what_to_write() -> None:
@@ -74,7 +76,7 @@ def test_that_nothing_wins_is_an_answer(why: Why, begin: str) -> None:
 
 def test_the_document_holds_what_the_page_does() -> None:
     found = json.loads(dumps(document_of(result(), CHANGE, COMMAND, "runs")))
-    assert (found["schema"], found["version"], found["why"]) == ("stepscope-tune-loader", 1, "faster")
+    assert (found["schema"], found["version"], found["why"]) == ("stepscope-tune-loader", 2, "faster")
     assert found["winner"] == {"num_workers": 4}
     assert found["tried"][1]["times_as_fast"] == {"estimate": 2.0, "low": 1.9, "high": 2.1}
     assert found["tried"][2]["left_out"] == "no {memory}"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from stepscope.core.errors import BadInput
-from stepscope.experiments.loader import Result, first_guess, tune_loader, workers_to_try
-from stepscope.experiments.successive_halving import Board
-from stepscope.experiments.trial_result import AS_IT_IS, Loader, Setting, Visit
+from stepscope.experiments.loader import TuneAnswer, initial_workers, tune_loader, workers_to_try
+from stepscope.experiments.successive_halving import Results
+from stepscope.experiments.trial_result import AS_IT_IS, Loader, Setting, TrialResult
 
 MS = 1e6
 STEPS = 60
@@ -36,14 +36,14 @@ class Job:
     now: float = 0.0
     made: list[Setting] = field(default_factory=list)
 
-    def __call__(self, setting: Setting, seconds: float) -> Visit:
+    def __call__(self, setting: Setting, seconds: float) -> TrialResult:
         self.made.append(setting)
         workers = int(self.own if (given := setting.get("num_workers")) is None else given)
         self.now += LAUNCH_S
         if workers > self.refuse_above:
-            return Visit(times=np.empty(0), refused="it would give every sample twice", wall_s=LAUNCH_S)
+            return TrialResult(times=np.empty(0), refused="it would give every sample twice", wall_s=LAUNCH_S)
         if workers > self.fail_above:
-            return Visit(times=np.empty(0), failed="the job ended with exit code 1", wall_s=LAUNCH_S)
+            return TrialResult(times=np.empty(0), failed="the job ended with exit code 1", wall_s=LAUNCH_S)
         random = np.random.default_rng(len(self.made))
         train = self.train / (self.pinned_gain if setting.get("pin_memory") else 1.0)
         mean = max(train, self.load / min(workers, self.cores)) if workers else train + self.load
@@ -55,12 +55,12 @@ class Job:
         )  # fmt: skip
         self.now += mean * STEPS / 1000
         wait = max(0.0, mean - train) * MS
-        return Visit(times=times, wait=wait, loader=loader, gpu=self.gpu, wall_s=LAUNCH_S + mean * STEPS / 1000)
+        return TrialResult(times=times, wait=wait, loader=loader, gpu=self.gpu, wall_s=LAUNCH_S + mean * STEPS / 1000)
 
 
-def tuned(job: Job, seconds: float = 900, cores: float = 8.0, **more: object) -> Result:
-    def told(setting: Setting, visit: Visit, board: Board) -> None:
-        assert board.visits[setting]
+def tuned(job: Job, seconds: float = 900, cores: float = 8.0, **more: object) -> TuneAnswer:
+    def told(setting: Setting, outcome: TrialResult, results: Results) -> None:
+        assert results.outcomes[setting]
 
     clock: Callable[[], float] = lambda: job.now  # noqa: E731
     return tune_loader(job, cores=cores, seconds=seconds, clock=clock, told=told, **more)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def test_workers_that_are_refused_are_not_asked_for_again() -> None:
     assert result.row(workers(2)).left_out == "it would give every sample twice"
 
 
-def test_a_setting_that_fails_is_left_out_of_the_race() -> None:
+def test_a_setting_that_fails_is_left_out_of_further_rounds() -> None:
     result = tuned(Job(train=10, load=35, fail_above=3), only=(2, 4))
     assert result.winner == workers(2)
     assert result.row(workers(4)).left_out == "the job ended with exit code 1"
@@ -148,19 +148,19 @@ def test_a_job_that_fails_as_it_is_is_told() -> None:
         tuned(Job(train=10, load=35, fail_above=-1))
 
 
-@pytest.mark.parametrize(("own", "guess"), [(0, 4), (1, 4), (2, 4), (4, None)])
-def test_the_guess_follows_the_law_of_the_loader(own: int, guess: int | None) -> None:
-    assert first_guess(Job(train=10, load=35, own=own, spread=0.0)(AS_IT_IS, 60)) == guess
+@pytest.mark.parametrize(("own", "first"), [(0, 4), (1, 4), (2, 4), (4, None)])
+def test_the_initial_number_follows_the_law_of_the_loader(own: int, first: int | None) -> None:
+    assert initial_workers(Job(train=10, load=35, own=own, spread=0.0)(AS_IT_IS, 60)) == first
 
 
 def test_the_guess_of_the_model_comes_before_that_of_the_law() -> None:
     own = Job(train=10, load=35, spread=0.0)(AS_IT_IS, 60)
-    assert first_guess(replace(own, guess=6)) == 6
-    assert first_guess(replace(own, guess=6, wait=0.0)) is None
+    assert initial_workers(replace(own, initial_workers=6)) == 6
+    assert initial_workers(replace(own, initial_workers=6, wait=0.0)) is None
 
 
 @pytest.mark.parametrize(
-    ("own", "cores", "guess", "tried"),
+    ("own", "cores", "first", "tried"),
     [
         (0, 2.0, None, [2, 1, 4]),
         (0, 2.0, 3, [2, 4, 3, 1]),
@@ -168,7 +168,7 @@ def test_the_guess_of_the_model_comes_before_that_of_the_law() -> None:
         (2, 0.5, None, [1, 0]),
     ],
 )
-def test_numbers_of_workers_are_around_the_cores(own: int, cores: float, guess: int | None, tried: list[int]) -> None:
-    found = workers_to_try(Job(train=10, load=35, own=own)(AS_IT_IS, 60), cores, guess)
+def test_numbers_of_workers_are_around_the_cores(own: int, cores: float, first: int | None, tried: list[int]) -> None:
+    found = workers_to_try(Job(train=10, load=35, own=own)(AS_IT_IS, 60), cores, first)
     assert sorted(found) == sorted(tried)
-    assert found[0] == (guess or tried[0])
+    assert found[0] == (first or tried[0])

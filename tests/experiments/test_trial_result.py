@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stepscope.core.synth import MS, Synth
-from stepscope.experiments.trial_result import Setting, visit_of, warm_up
+from stepscope.experiments.trial_result import Setting, trial_result, warm_up
 
 
 def trial(steps: int, *, workers: int = 0, prefetch: int | None = None, ranks: int = 1) -> Synth:
@@ -26,14 +26,14 @@ def trial(steps: int, *, workers: int = 0, prefetch: int | None = None, ranks: i
 
 
 def test_steps_after_the_warm_up_without_evaluations() -> None:
-    visit = visit_of(trial(60).run(), wall_s=3.0)
-    assert set(visit.times) == {10.0 * MS}
-    assert len(visit.times) == 60 - 20 - 2
-    assert visit.wait == 4 * MS
-    assert (visit.epochs, visit.ranks, visit.gpu, visit.wall_s) == (2, 1, False, 3.0)
-    assert visit.loader is not None
-    assert visit.loader.place is not None
-    assert (visit.loader.workers, visit.loader.place.file, visit.loader.place.line) == (0, "/train.py", 7)
+    outcome = trial_result(trial(60).run(), wall_s=3.0)
+    assert set(outcome.times) == {10.0 * MS}
+    assert len(outcome.times) == 60 - 20 - 2
+    assert outcome.wait == 4 * MS
+    assert (outcome.epochs, outcome.ranks, outcome.gpu, outcome.wall_s) == (2, 1, False, 3.0)
+    assert outcome.loader is not None
+    assert outcome.loader.place is not None
+    assert (outcome.loader.workers, outcome.loader.place.file, outcome.loader.place.line) == (0, "/train.py", 7)
 
 
 def test_what_other_programs_used_while_it_trained() -> None:
@@ -43,15 +43,15 @@ def test_what_other_programs_used_while_it_trained() -> None:
         run = trial(steps)
         for second, cores in enumerate((2.0, 1.0, 0.1, 0.3, 2.0), 0):
             run.add("system", time=second * 1000 * MS, rank=None, what="other CPU", value=cores, unit="cores")
-        return visit_of(run.run(), wall_s=3.0).others
+        return trial_result(run.run(), wall_s=3.0).others
 
     assert others(280) == pytest.approx(0.2), "steps from 0.6 to 3.7 s"
     assert others(60) is None
 
 
 def test_the_mean_of_the_ranks_is_one_step() -> None:
-    visit = visit_of(trial(60, ranks=2).run(), wall_s=3.0)
-    assert (len(visit.times), visit.ranks) == (38, 2)
+    outcome = trial_result(trial(60, ranks=2).run(), wall_s=3.0)
+    assert (len(outcome.times), outcome.ranks) == (38, 2)
 
 
 @pytest.mark.parametrize(("workers", "prefetch", "steps"), [(0, None, 20), (4, 2, 20), (8, 2, 32), (8, 4, 64)])
@@ -60,32 +60,34 @@ def test_the_store_of_ready_batches_is_used_up_first(workers: int, prefetch: int
 
 
 def test_of_a_short_run_only_the_first_third_is_dropped() -> None:
-    assert len(visit_of(trial(24).run(), wall_s=1.0).times) == 24 - 7
+    assert len(trial_result(trial(24).run(), wall_s=1.0).times) == 24 - 7
 
 
 def test_a_trial_that_was_refused_or_made_no_steps_has_no_times() -> None:
     fact = {"kind": "override", "id": 0, "wanted": {"num_workers": 2}, "set": {}, "refused": "no"}
     refused = trial(60).add("meta", key="override 0", value=json.dumps(fact)).run()
-    assert visit_of(refused, wall_s=1.0).refused == "no"
-    assert visit_of(Synth().run(), wall_s=1.0).failed == "it made no training steps"
+    assert trial_result(refused, wall_s=1.0).refused == "no"
+    assert trial_result(Synth().run(), wall_s=1.0).failed == "it made no training steps"
     alone = Synth()
     for step in range(40):
         alone.step(step, step * 10, step * 10 + 10)
-    assert visit_of(alone.run(), wall_s=1.0).failed == "no DataLoader of torch was seen to train"
+    assert trial_result(alone.run(), wall_s=1.0).failed == "no DataLoader of torch was seen to train"
 
 
 def test_the_simulation_of_the_loader_tells_how_many_workers_to_try_first() -> None:
     """A worker makes a batch in 40 ms and training takes 10: with 5 workers it does not wait; 2 cores feed 2."""
 
-    def guess(cores: float, fetch: float = 40) -> int | None:
+    def initial_workers(cores: float, fetch: float = 40) -> int | None:
         synth = Synth().loading(
             length=40, own=10, workers=1, cores=cores, parts=(("sample", "data.Rows", fetch, fetch),), used=1.3
         )
-        return visit_of(synth.run(), wall_s=1.0, guess=True).guess
+        return trial_result(synth.run(), wall_s=1.0, simulated=True).initial_workers
 
-    assert guess(16) in (4, 5, 6)
-    assert guess(2) == 2
-    assert visit_of(trial(60).run(), wall_s=1.0, guess=True).guess is None, "nothing was recorded of its loader"
+    assert initial_workers(16) in (4, 5, 6)
+    assert initial_workers(2) == 2
+    assert trial_result(trial(60).run(), wall_s=1.0, simulated=True).initial_workers is None, (
+        "nothing was recorded of its loader"
+    )
 
 
 def test_a_setting_reads_as_keywords() -> None:

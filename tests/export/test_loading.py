@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 
 from stepscope.analyses.input_pipeline.loader_clock import loader_clock
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.storage import open_run
 
@@ -162,7 +162,7 @@ def test_analyses_of_the_trace_stay_the_same(traced: Path) -> None:
     assert done.returncode == 0 and "loader" in done.stderr, done.stderr
     first, again = open_run(trace), open_run(drawn)
     assert all("event of phase" in reason for reason in again.optional("skipped")["reason"])  # of our own events
-    for name, definition in Group("analyses", Analysis).load().items():
+    for name, definition in PluginGroup("analyses", Analysis).load().items():
         try:
             expected = definition(first)
         except MissingData:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.export.repaired import mended_trace
+from stepscope.export.repaired import repaired_trace
 from stepscope.export.splice import Open, list_end, spliced
 from stepscope.importers.kineto.stream import opened
 
@@ -83,7 +83,7 @@ def test_a_damaged_trace_is_written_anew_with_its_decimals(tmp_path: Path) -> No
         '{"baseTimeNanoseconds": 17, "traceEvents": [{"ph": "X", "name": "C:\\Users", "ts": 1733768849514071.115},'
         ' {"ph": "X", "name": "b", "ts": "7", "dur": N/A}, {"ph": "X", "na'
     )
-    text = b"".join(mended_trace(path, no_events())).decode()
+    text = b"".join(repaired_trace(path, no_events())).decode()
     assert '"ts": 1733768849514071.115' in text
     found = json.loads(text)
     assert found["baseTimeNanoseconds"] == 17

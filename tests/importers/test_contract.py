@@ -10,10 +10,10 @@ import pytest
 
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Importer, Sink
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.importers import HEAD_SIZE, head
 
-GROUP = Group("importers", Importer)
+GROUP = PluginGroup("importers", Importer)
 IMPORTERS = GROUP.load()
 
 FOREIGN = {

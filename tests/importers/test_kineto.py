@@ -12,10 +12,10 @@ import torch
 
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Importer, Sink
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Run
 
-KINETO = Group("importers", Importer).get("kineto")
+KINETO = PluginGroup("importers", Importer).get("kineto")
 Event = dict[str, Any]
 
 
@@ -230,7 +230,7 @@ def test_broken_event_costs_only_itself(tmp_path: Path, name: str) -> None:
     assert (meta["events_left_out"], meta["traceName"]) == (str(lost), "t")
 
 
-def test_windows_path_is_mended(tmp_path: Path) -> None:
+def test_windows_path_is_repaired(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"traceEvents": [{"ph":"X","name":"C:\\Users\\x","ts":1,"dur":1}]}')
     assert read(path).optional("host")["name"].to_list() == ["C:\\Users\\x"]

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 
 from stepscope.core.importing import Importer, Sink
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Run
 
-KINETO = Group("importers", Importer).get("kineto")
+KINETO = PluginGroup("importers", Importer).get("kineto")
 WORK = ("kernel", "memcpy", "memset")
 EVENT_TABLES = ("host", "device", "memory", "flows", "counters", "instants")
 HOST_CALLS = ("runtime", "driver")

@@ -13,7 +13,7 @@ from stepscope.importers.kineto.json_repair import NotJson
 from stepscope.storage import open_run
 
 NOT_STRICT = "not strictly valid JSON (…): read by a tolerant reader"
-MENDED = "event that was not valid JSON: repaired"
+REPAIRED = "event that was not valid JSON: repaired"
 TRUNCATED = "the file is truncated: everything before the cut was read"
 INCOMPLETE = "incomplete event at the cut: left out"
 NO_LENGTH = "event without a usable duration: left out"
@@ -70,7 +70,7 @@ EXPECTED: dict[str, Reads | Refused] = {
     "nan_infinity.json": Reads(
         32, 24, 1, {"NaN or Infinity as a number: read as missing": 2, NO_LENGTH: 1}, like_ok=False
     ),
-    "bare_na.json": Reads(told={MENDED: 1, NOT_STRICT: 1}),
+    "bare_na.json": Reads(told={REPAIRED: 1, NOT_STRICT: 1}),
     "inf_string.json": Reads(
         told={"argument 'blocks per SM' that is not a number: read as missing": 1,
               "argument 'memory bandwidth (GB/s)' that is not a number: read as missing": 1},

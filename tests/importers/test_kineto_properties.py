@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Importer, Sink
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Run
 from stepscope.importers.kineto.decimals import FARTHEST, nanoseconds, whole_number
 
-KINETO = Group("importers", Importer).get("kineto")
+KINETO = PluginGroup("importers", Importer).get("kineto")
 HOUR = 3_600 * 10**9
 BASE = 1_790_857_026_000_000_000
 

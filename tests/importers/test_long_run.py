@@ -10,7 +10,7 @@ from stepscope.analyses.steps.stalls import stalls
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.run import Run
-from stepscope.importers.run_dir import old_steps, tables
+from stepscope.importers.run_dir import old_steps, stacks
 from stepscope.importers.run_dir import records as records_of_run
 from stepscope.importers.run_dir import steps as recorded
 from stepscope.importers.run_dir.records import STEP
@@ -177,7 +177,7 @@ def test_steps_beside_a_trace_stay_alone(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_samples_of_a_long_run_stand_for_more_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = long_run(tmp_path)
-    monkeypatch.setattr(tables, "MOST_SAMPLES", 400)
+    monkeypatch.setattr(stacks, "MOST_SAMPLES", 400)
     thinned = open_run([str(folder)]).optional("stacks")
     assert thinned.height == 400
     assert thinned["weight"].sum() == 1200 * 20_000_000

@@ -49,7 +49,7 @@ def test_a_list_of_other_things_is_refused(tmp_path: Path) -> None:
         IMPORTER.read(path, Sink())
 
 
-def test_mending_costs_time_in_proportion_to_the_damage(tmp_path: Path) -> None:
+def test_repairing_costs_time_in_proportion_to_the_damage(tmp_path: Path) -> None:
     events = [EVENT % (10 * at) for at in range(20_000)]
     broken = [event.replace('"dur": 1', '"dur": 1e1.5') if at % 2 else event for at, event in enumerate(events)]
     path = tmp_path / "a.json"

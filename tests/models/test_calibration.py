@@ -9,7 +9,7 @@ import pytest
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.calibration import READY, WAKING, calibration_of
+from stepscope.models.calibration import COLD_CACHE_SLOWDOWN, READY, calibration_of
 from stepscope.models.pipeline import FRESH
 
 from .recorded_loading import MS, recorded
@@ -41,7 +41,11 @@ def trial(*usual: float, wait: float = 30, device: bool = False, size: int = 0, 
 def test_training_that_never_waits_and_what_waiting_adds() -> None:
     found = calibration_of(trial(11, 11, 11), 0)
     assert found.own / MS == pytest.approx(12 * (1 + READY)), "a batch that is ready still has to be taken"
-    assert (found.waking.value, found.waking.low, found.waking.high) == pytest.approx((0.1 - READY,) * 3)
+    assert (
+        found.cold_cache_slowdown.value,
+        found.cold_cache_slowdown.low,
+        found.cold_cache_slowdown.high,
+    ) == pytest.approx((0.1 - READY,) * 3)
     parts = {call.name: call.cpu for call in found.calls}
     assert parts == pytest.approx({"data.Blur": 0.5, "data.Pictures": 0.4, "data.collate": 0.1})
     assert not found.device
@@ -55,7 +59,7 @@ def test_batches_that_are_fed_were_touched_before() -> None:
 
 def test_rounds_that_differ_say_little_against_what_was_measured_before() -> None:
     """Ratios of 1 and 1.2: 0.1 with a standard error of 0.1, beside 0.07 with one of 0.07 / 1.5."""
-    found = calibration_of(trial(10, 12), 0).waking
+    found = calibration_of(trial(10, 12), 0).cold_cache_slowdown
     weight = (0.07 / 1.5) ** 2 / ((0.07 / 1.5) ** 2 + 0.1**2)
     assert found.value == pytest.approx(0.07 + weight * 0.03 - READY)
     assert found.high - found.value == pytest.approx(0.07 * (1 - weight) ** 0.5)
@@ -67,14 +71,17 @@ def test_rounds_that_differ_say_little_against_what_was_measured_before() -> Non
 )
 def test_where_it_does_not_tell_what_was_measured_before_holds(strange: Run) -> None:
     """Steps that did not wait, a single round, a device whose work is no CPU time, batches that are slow to touch."""
-    assert calibration_of(strange, 0).waking == WAKING
+    assert calibration_of(strange, 0).cold_cache_slowdown == COLD_CACHE_SLOWDOWN
 
 
 def test_threads_that_spin_beside_workers_tell_nothing_of_waiting() -> None:
     run = trial(12, 12)
     threads = Synth().add("processes", threads=2).run().table("processes", how="")
-    assert calibration_of(Run({**run.tables, "processes": threads}, run.path), 0).waking == WAKING
-    assert calibration_of(run, 0).waking != WAKING
+    assert (
+        calibration_of(Run({**run.tables, "processes": threads}, run.path), 0).cold_cache_slowdown
+        == COLD_CACHE_SLOWDOWN
+    )
+    assert calibration_of(run, 0).cold_cache_slowdown != COLD_CACHE_SLOWDOWN
 
 
 def test_what_others_did_before_it_trained_disturbs_no_trial() -> None:
@@ -91,7 +98,7 @@ def test_batches_that_the_training_process_made() -> None:
 
 
 def test_a_step_is_not_taken_to_be_shorter_after_a_wait() -> None:
-    assert calibration_of(trial(5, 5, 5), 0).waking.value == pytest.approx(-0.05 - READY)
+    assert calibration_of(trial(5, 5, 5), 0).cold_cache_slowdown.value == pytest.approx(-0.05 - READY)
 
 
 def test_a_trial_of_another_rank_is_none() -> None:

@@ -9,12 +9,12 @@ import pytest
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.calibration import Calibration, Waking
+from stepscope.models.calibration import Calibration, ColdCacheSlowdown
 from stepscope.models.fetch_parts import Call, both
 from stepscope.models.loader_cases import case_of, draw_replica
 from stepscope.models.loader_model import (  # fmt: skip
-    Change,
     Contention,
+    LoaderChange,
     LoaderModel,
     Prediction,
     fit,
@@ -29,10 +29,10 @@ from .recorded_loading import MS, recorded
 NONE = Contention(value=0.0, low=0.0, high=0.0)
 
 
-def trial(waking: float = 0.0, *, own: float = 10, device: bool = False) -> Calibration:
-    """Training takes `own` ms, and `waking` of it more after a wait."""
-    known = Waking(value=waking, low=waking, high=waking)
-    return Calibration(own=own * MS, waking=known, device=device)
+def trial(cold_cache_slowdown: float = 0.0, *, own: float = 10, device: bool = False) -> Calibration:
+    """Training takes `own` ms, and `cold_cache_slowdown` of it more after a wait."""
+    known = ColdCacheSlowdown(value=cold_cache_slowdown, low=cold_cache_slowdown, high=cold_cache_slowdown)
+    return Calibration(own=own * MS, cold_cache_slowdown=known, device=device)
 
 
 def model(**facts: object) -> LoaderModel:
@@ -41,11 +41,11 @@ def model(**facts: object) -> LoaderModel:
 
 
 def one(fitted: LoaderModel, **change: object) -> Prediction:
-    return predict(fitted, [Change(**change)])[0]  # type: ignore[arg-type]
+    return predict(fitted, [LoaderChange(**change)])[0]  # type: ignore[arg-type]
 
 
 def test_more_workers_up_to_the_training_process() -> None:
-    found = predict(model(), [Change(workers=workers) for workers in (1, 2, 4, 8)])
+    found = predict(model(), [LoaderChange(workers=workers) for workers in (1, 2, 4, 8)])
     assert [row.step_ns / MS for row in found] == pytest.approx([40, 20, 10, 10], rel=0.02)
     assert [row.limited_by for row in found] == ["workers", "workers", "training", "training"]
     assert all(row.low_ns <= row.step_ns <= row.high_ns for row in found)
@@ -89,7 +89,7 @@ def test_samples_made_with_the_threads_of_training_may_take_more_in_workers() ->
 
 def test_from_a_run_without_workers() -> None:
     fitted = model(workers=0, step=50, job=1.0)
-    found = predict(fitted, [Change(workers=workers) for workers in (0, 1, 4)])
+    found = predict(fitted, [LoaderChange(workers=workers) for workers in (0, 1, 4)])
     assert [row.step_ns / MS for row in found] == pytest.approx([50, 40, 10.5], rel=0.1)
 
 
@@ -102,7 +102,7 @@ def test_no_change_is_what_was_measured() -> None:
 
 def test_cores_are_the_limit_however_many_workers() -> None:
     fitted = model(cores=2, workers=2, step=25.5, job=2.0)
-    found = predict(fitted, [Change(workers=workers) for workers in (4, 8)])
+    found = predict(fitted, [LoaderChange(workers=workers) for workers in (4, 8)])
     assert [row.limited_by for row in found] == ["cores", "cores"]
     assert all(row.step_ns / MS == pytest.approx(25.5, rel=0.05) for row in found)
 
@@ -140,7 +140,7 @@ def test_a_late_batch_holds_up_those_behind_it() -> None:
     fetch = known.fetch.copy()
     fetch[::8, 1] = 100 * MS
     fitted = fit(replace(known, fetch=fetch, prefetch=1), Contention(value=0.0, low=0.0, high=0.0))
-    now, ahead = predict(fitted, [Change(), Change(prefetch=16)])
+    now, ahead = predict(fitted, [LoaderChange(), LoaderChange(prefetch=16)])
     assert now.limited_by == "uneven batches"
     assert ahead.step_ns < 0.8 * now.step_ns
 
@@ -178,7 +178,7 @@ def test_an_error_about_the_workers_is_none_about_training() -> None:
     """A tenth of the step is not explained: it stays where the workers are the limit, and not where training is."""
     fitted = model(workers=1, step=44)
     assert fitted.miss == pytest.approx(40 / 44 - 1, abs=0.01)
-    two, many = predict(fitted, [Change(workers=2), Change(workers=8)])
+    two, many = predict(fitted, [LoaderChange(workers=2), LoaderChange(workers=8)])
     assert two.step_ns / MS == pytest.approx(22, rel=0.02)
     assert many.step_ns / MS == pytest.approx(10, rel=0.02)
     assert many.high_ns > 11 * MS
@@ -205,21 +205,21 @@ def test_a_step_that_no_longer_waits_is_shorter() -> None:
     fitted = fit(pipeline(recorded(workers=1, step=40), 0), NONE, trial(0.25, own=8))
     assert fitted.waited == pytest.approx(1.0, abs=0.02)
     assert fitted.step / MS == pytest.approx(8, rel=0.02)
-    few, many = predict(fitted, [Change(workers=3), Change(workers=8)])
+    few, many = predict(fitted, [LoaderChange(workers=3), LoaderChange(workers=8)])
     assert few.step_ns / MS == pytest.approx(40 / 3, rel=0.02)
     assert many.step_ns / MS == pytest.approx(8, rel=0.02)
     (alone,) = predict(
-        fit(pipeline(recorded(workers=0, step=50, job=1.0), 0), NONE, trial(0.25, own=8)), [Change(workers=8)]
+        fit(pipeline(recorded(workers=0, step=50, job=1.0), 0), NONE, trial(0.25, own=8)), [LoaderChange(workers=8)]
     )
     assert alone.step_ns / MS == pytest.approx(8 + 1.2, rel=0.05), "a batch that training made itself is a wait too"
 
 
 def test_without_a_trial_it_may_be_shorter_or_not() -> None:
     one_run = fit(pipeline(recorded(), 0), NONE)
-    (found,) = predict(one_run, [Change(workers=8)])
+    (found,) = predict(one_run, [LoaderChange(workers=8)])
     assert found.low_ns < 10 / 1.1 * MS
     assert found.high_ns > 10 * MS
-    (tried,) = predict(model(), [Change(workers=8)])
+    (tried,) = predict(model(), [LoaderChange(workers=8)])
     assert tried.high_ns - tried.low_ns < found.high_ns - found.low_ns
     assert (found.basis, tried.basis) == (
         "one run: costs of sharing cores and of waiting assumed",
@@ -234,12 +234,12 @@ def test_the_steps_tell_how_many_of_the_fetches_are_late() -> None:
     fitted = fit(replace(known, fetch=three.repeat(8, axis=0), sampled=True), NONE)
     late = fitted.pipeline.fetch[:, 1] > 50 * MS
     assert float(late.mean()) == pytest.approx(1 / 8, abs=0.02)
-    (found,) = predict(fitted, [Change(workers=1, prefetch=16)])
+    (found,) = predict(fitted, [LoaderChange(workers=1, prefetch=16)])
     assert found.low_ns <= 16 * MS <= found.high_ns, "a fetch in the mean"
 
 
 def test_a_mean_fetch_that_is_known_well_stays() -> None:
-    """The simulated step is off by a sixth, and no choice of fetches that are all alike would mend it."""
+    """The simulated step is off by a sixth, and no choice of fetches that are all alike would correct it."""
     with pytest.raises(MissingData, match="off by"):
         model(fetch=33, cpu=33, workers=1, step=40)
 
@@ -247,7 +247,7 @@ def test_a_mean_fetch_that_is_known_well_stays() -> None:
 def test_the_step_lies_between_what_the_run_and_the_trial_measured() -> None:
     """The machine was at another pace in the trial: a job has the one as well as the other."""
     fitted = fit(pipeline(recorded(workers=1, step=40), 0), NONE, trial(own=14.4))
-    (many,) = predict(fitted, [Change(workers=8)])
+    (many,) = predict(fitted, [LoaderChange(workers=8)])
     assert many.step_ns / MS == pytest.approx(12, rel=0.02)
     assert one(fitted).step_ns == 40 * MS
 
@@ -303,7 +303,7 @@ def test_smaller_batches_are_copied_and_touched_in_less_time() -> None:
     known = replace(pipeline(recorded(), 0), size=20_000_000)
     calls = tuple(replace(call, name=copies if call.stage == "collate" else call.name) for call in known.calls)
     fitted = fit(replace(known, calls=calls), NONE, trial())
-    few, many = predict(fitted, [Change(faster=(("batch", 8.0),), workers=workers) for workers in (2, 8)])
+    few, many = predict(fitted, [LoaderChange(faster=(("batch", 8.0),), workers=workers) for workers in (2, 8)])
     assert few.step_ns / MS == pytest.approx((40 - 4 * 7 / 8) / 2, rel=0.02)
     assert many.step_ns / MS == pytest.approx(10 - 4 * 7 / 8, rel=0.05)
 
@@ -312,14 +312,14 @@ def test_a_trial_tells_what_the_device_did_during_the_waits() -> None:
     """Training keeps the device busy for 18 of 20 ms, while it waits for 10 of them: more workers win 2 ms."""
     known = replace(pipeline(recorded(), 0), unseen=True)
     fitted = fit(known, NONE, trial(own=18, device=True))
-    (found,) = predict(fitted, [Change(workers=8)])
+    (found,) = predict(fitted, [LoaderChange(workers=8)])
     assert found.step_ns / MS == pytest.approx(18, rel=0.02)
     assert not fitted.pipeline.unseen
 
 
 def test_work_that_moves_into_training() -> None:
     """Half of a fetch of 40 ms becomes 3 ms of a step that takes 10; on a device it needs no core."""
-    moved = Change(faster=(("Blur", inf),), moved=3 * MS)
+    moved = LoaderChange(faster=(("Blur", inf),), moved=3 * MS)
     few, many = predict(model(workers=1, step=40), [moved, replace(moved, workers=8)])
     assert few.step_ns / MS == pytest.approx(20, rel=0.02), "workers are the limit"
     assert many.step_ns / MS == pytest.approx(13, rel=0.02)
@@ -360,5 +360,5 @@ def test_batches_of_an_own_sampler_have_no_size_that_could_be_another() -> None:
 
 
 def test_it_is_the_same_every_time() -> None:
-    changes = [Change(workers=workers) for workers in range(17)]
+    changes = [LoaderChange(workers=workers) for workers in range(17)]
     assert predict(model(others=1.0), changes) == predict(model(others=1.0), changes)

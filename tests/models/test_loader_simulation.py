@@ -64,8 +64,8 @@ def test_other_programs_take_their_part() -> None:
 
 
 def test_busy_cores_make_work_dearer_and_free_ones_cheaper() -> None:
-    crowded = case(workers=1, cpu=30, step=30, contention=0.5, at=1.0)
-    assert interval(crowded) == pytest.approx(45, rel=0.01)
+    contended = case(workers=1, cpu=30, step=30, contention=0.5, at=1.0)
+    assert interval(contended) == pytest.approx(45, rel=0.01)
     measured = case(workers=1, cpu=45, step=45, contention=0.5, at=2.0)
     assert interval(measured) == pytest.approx(45)
     assert interval(case(cpu=45, step=45, step_cpu=0.0, contention=0.5, at=2.0)) == pytest.approx(45)

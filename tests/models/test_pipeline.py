@@ -19,7 +19,7 @@ def without(run: Run, *tables: str) -> Run:
 def test_times_of_a_batch() -> None:
     found = pipeline(recorded(others=0.5), 0)
     assert (found.workers, found.prefetch, found.batches, found.cores) == (2, 2, 1.0, 16.0)
-    assert (found.step, found.own, found.handing) == (20 * MS, 10 * MS, 0)
+    assert (found.step, found.own, found.transfer_cost) == (20 * MS, 10 * MS, 0)
     assert np.array_equal(np.unique(found.fetch, axis=0), [[40 * MS, 40 * MS]])
     assert (found.feed, found.collate, found.foreign) == (MS, 4 * MS, 0.5)
     assert found.own_cpu == pytest.approx(2.5 * 20 * MS - 41 * MS)  # 50 ms of cores in 20 ms, 41 of them the workers'
@@ -49,9 +49,9 @@ def received(*times: tuple[float, float]) -> Run:
 
 def test_a_batch_that_is_ready_takes_as_long_as_the_quick_ones() -> None:
     found = pipeline(received((9, 1), (1.5, 1), (1.5, 1), (30, 1), (30, 1)), 0)
-    assert (found.handing, found.held) == (1.5 * MS, 14.25 * MS), "beside the first, which is no measure"
+    assert (found.transfer_cost, found.held) == (1.5 * MS, 14.25 * MS), "beside the first, which is no measure"
     found = pipeline(received((30, 1), (30, 1), (30, 1)), 0)
-    assert (found.handing, found.held) == (1.6 * MS, 28.4 * MS), "each waited for a busy worker"
+    assert (found.transfer_cost, found.held) == (1.6 * MS, 28.4 * MS), "each waited for a busy worker"
 
 
 def test_the_size_of_a_batch_is_that_of_its_tensors() -> None:

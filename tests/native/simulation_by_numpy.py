@@ -26,9 +26,9 @@ class _State:
             np.array([getattr(case, name) for case in cases], dtype=np.float64)
             for name in ("feed", "step", "step_cpu", "cores", "foreign")
         )
-        self.contention, self.at, self.crowding, self.waking, self.kept, self.hold = (
+        self.contention, self.at, self.cpu_contention, self.cold_cache_slowdown, self.kept, self.hold = (
             np.array([getattr(case, name) for case in cases], dtype=np.float64)
-            for name in ("contention", "at", "crowding", "waking", "kept", "hold")
+            for name in ("contention", "at", "cpu_contention", "cold_cache_slowdown", "kept", "hold")
         )
         self.left = np.full((rows, 2 * self.width + 1), np.inf)
         self.demand = np.zeros_like(self.left)  # cores that the activity keeps busy where it has all it wants
@@ -105,7 +105,7 @@ def _begin_steps(state: _State, going: npt.NDArray[np.bool_]) -> None:
     state.answered &= ~begins
     waited = begins & (state.now - state.idle_from > WAITED * state.step)
     state.waited += waited
-    state.left[:, -1] = np.where(begins, state.step * (1 + state.waking * waited), state.left[:, -1])
+    state.left[:, -1] = np.where(begins, state.step * (1 + state.cold_cache_slowdown * waited), state.left[:, -1])
     state.demand[:, -1] = np.where(begins, state.step_cpu / np.maximum(state.step, _DONE), state.demand[:, -1])
     state.taken += begins
 
@@ -117,7 +117,7 @@ def _speeds(state: _State) -> Floats:
     dearer = _inflation(state, np.minimum(state.cores, wanted)) / _inflation(state, state.at)
     working = np.minimum(state.demand, 1.0)  # the part of an activity in which it wants a core
     chance = part[:, None] ** np.clip(state.demand, 1.0, _TOGETHER)
-    slower = dearer[:, None] * (1 + state.crowding[:, None] * (1 / chance - 1))
+    slower = dearer[:, None] * (1 + state.cpu_contention[:, None] * (1 / chance - 1))
     speeds: Floats = 1 / (1 + working * (slower - 1))
     return speeds
 

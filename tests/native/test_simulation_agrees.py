@@ -30,8 +30,8 @@ def cases(draw: st.DrawFn) -> list[Case]:
             foreign=draw(st.sampled_from([0.0, 0.3, 2.0])),
             contention=draw(PARTS),
             at=draw(st.floats(1, 4)),
-            crowding=draw(st.floats(0.5, 2.5)),
-            waking=draw(PARTS),
+            cpu_contention=draw(st.floats(0.5, 2.5)),
+            cold_cache_slowdown=draw(PARTS),
             kept=draw(st.floats(0.5, 1)),
             hold=draw(LENGTHS),
         )

@@ -33,7 +33,7 @@ def test_waiting_and_the_rest_look_the_same_in_every_bar() -> None:
 
 
 def test_the_page_has_the_same_colors() -> None:
-    source = (Path(__file__).parents[2] / "web-app" / "src" / "blocks" / "colours.ts").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[2] / "web-app" / "src" / "blocks" / "colors.ts").read_text(encoding="utf-8")
     table = source.partition("FIXED: Record<string, number> = {")[2].partition("};")[0]
     found = re.findall(r'(?:"([^"]+)"|(\w+)): (\d|COLORS - 1)', table)
     there = {quoted or bare: -1 if number == "COLORS - 1" else int(number) for quoted, bare, number in found}

@@ -36,7 +36,7 @@ def test_the_schema_is_one() -> None:
 def test_a_report_is_as_promised(report: Report) -> None:
     document = reread(report)
     assert document["schema"] == "stepscope-report"
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert document["run"] == {
         "path": "stepscope-runs/train",
         "command": ["python", "train.py"],

@@ -14,7 +14,7 @@ from stepscope.cli import main
 from stepscope.core.boundary import RAISE
 from stepscope.core.errors import ViewFailed
 from stepscope.core.finding import Finding, Rule
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import Block, Section
 from stepscope.core.run import Analysis, Run
 from stepscope.core.synth import Synth
@@ -40,8 +40,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     more: dict[int, dict[str, object]] = {
         id(diagnosing.RULES): {"broken": BROKEN_RULE}, id(assemble.SECTIONS): {"broken": BROKEN_SECTION},
     }  # fmt: skip
-    load = Group.load
-    monkeypatch.setattr(Group, "load", lambda group: {**load(group), **more.get(id(group), {})})
+    load = PluginGroup.load
+    monkeypatch.setattr(PluginGroup, "load", lambda group: {**load(group), **more.get(id(group), {})})
 
 
 def _run() -> Run:

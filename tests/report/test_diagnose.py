@@ -29,7 +29,7 @@ def rule(gain: float, title: str = "A problem", line: int = 0, *, rank: int = 0)
             cause="model",
             evidence=(Evidence(label="time", value=gain * MS, unit="ns", source="steps"),),
             gain=Gain(low_ns=0, high_ns=round(gain * MS), step_ns=100 * MS, basis="test", confidence="table"),
-            advice=(Advice(text="Mend it"),),
+            advice=(Advice(text="Fix it"),),
             ranks=(rank,),
             where=(Place(file=TRAIN, line=line),) if line else (),
         )

@@ -9,7 +9,7 @@ import pytest
 
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.finding import Finding
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
 from stepscope.core.synth import build
@@ -20,7 +20,7 @@ from stepscope.report.diagnose import diagnose
 RULES = GROUP.load()
 LONGEST_TITLE = 100  # characters, in a list of findings
 HEADINGS = ["What it finds", "Why it costs time", "What to do", "How the gain is predicted", "When it is wrong"]
-SOURCES = {*(name.replace("-", "_") for name in Group("analyses", Analysis).names()), *TABLES}
+SOURCES = {*(name.replace("-", "_") for name in PluginGroup("analyses", Analysis).names()), *TABLES}
 TIMES = {table: [column.name for column in columns if column.unit == "ns"] for table, columns in TABLES.items()}
 MOMENTS = {"start", "end", "time"}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.schema import TABLES
-from stepscope.core.tables import LazyTables
 from stepscope.storage.cache import Cache
 from stepscope.storage.entry import LIST
 

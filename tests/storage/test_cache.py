@@ -19,8 +19,8 @@ from stepscope import importers
 from stepscope.core import background
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Sink
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.schema import empty
-from stepscope.core.tables import LazyTables
 from stepscope.storage import cache as caches
 from stepscope.storage import open_run
 from stepscope.storage.cache import Cache, fill, tables_of, user_cache

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.core import background
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.run import Run
-from stepscope.core.tables import LazyTables
 from stepscope.render.json import dumps, report_document
 from stepscope.report.assemble import assemble
 from stepscope.storage import cache as caches

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.core.tables import LazyTables
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.storage import cache as caches
 from stepscope.storage.cache import Cache
 from stepscope.storage.kept import forget_all, kept
@@ -27,7 +27,7 @@ OPEN = """
 import os, sys, time
 from pathlib import Path
 from stepscope.core import background
-from stepscope.core.tables import LazyTables
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.storage import cache, entry
 cache.SMALLEST = 0
 path = Path(sys.argv[1])

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from stepscope.core.tables import LazyTables
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.storage.cache import Cache
 from stepscope.storage.entry import LIST
 from stepscope.storage.kept import forget, forget_all, kept

@@ -13,20 +13,20 @@ import stepscope.storage.ranks
 from stepscope.analyses.device.device_time import device_time
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import BadInput, MissingData, SameRank
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run, stack
 from stepscope.core.schema import TABLES
 from stepscope.render.json import dumps, report_document
 from stepscope.report.assemble import assemble
 from stepscope.storage import open_run
-from stepscope.storage.folders import Source
+from stepscope.storage.folders import RankFiles
 from stepscope.storage.opening import Opened, open_source
 from stepscope.storage.processes import processes
 from stepscope.storage.workers import in_this_process
 
 from ..thoroughness import tries
 
-ANALYSES = Group("analyses", Analysis).load()
+ANALYSES = PluginGroup("analyses", Analysis).load()
 HERE = in_this_process()
 TWO = processes(2, cores=2, small=0)
 RanksIn = Callable[..., Path]
@@ -112,7 +112,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are opened, in order, as often as they are."""
     names: list[str] = []
 
-    def noted(source: Source, *, use_cache: bool, wait: bool = True) -> Opened:
+    def noted(source: RankFiles, *, use_cache: bool, wait: bool = True) -> Opened:
         names.extend(path.name for path in source.paths)
         return open_source(source, use_cache=use_cache, wait=wait)
 

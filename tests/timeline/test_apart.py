@@ -5,7 +5,7 @@ from typing import Any
 
 from stepscope.storage import open_run
 from stepscope.storage.workers import in_this_process
-from stepscope.timeline import Frame, Ref, Sums, event, excerpt, find, frame, origin, sums, tracks
+from stepscope.timeline import Ref, Sums, WindowFrame, event, excerpt, find, frame, origin, sums, tracks
 from stepscope.timeline.answers import event_answer, found_answer, frame_answer, sums_answer, tracks_answer
 
 
@@ -29,7 +29,7 @@ def test_the_timeline_of_ranks_opened_apart_is_the_same(corpus: Path) -> None:
     assert excerpt(apart)["spans"].keys() == excerpt(together)["spans"].keys()
 
 
-def spelled(drawn: Frame, first: int) -> dict[str, Any]:
+def spelled(drawn: WindowFrame, first: int) -> dict[str, Any]:
     """A frame with names in the place of their numbers, which are given as names are met."""
     answer = frame_answer(drawn, first)
     for lane in (lane for track in answer["tracks"] for lane in track.get("lanes", ())):

@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepscope.timeline.lanes import Lane, lanes
+from stepscope.timeline.lanes import SpanLane, lanes
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=25)
 
 
-def made(spans: list[tuple[int, int]]) -> tuple[Lane, ...]:
+def made(spans: list[tuple[int, int]]) -> tuple[SpanLane, ...]:
     start = np.array([start for start, _ in spans], dtype=np.int64)
     length = np.array([length for _, length in spans], dtype=np.int64)
     rows = np.arange(len(spans), dtype=np.int64)

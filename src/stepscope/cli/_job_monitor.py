@@ -12,7 +12,7 @@ from stepscope.collect.recorder import append_line
 from stepscope.collect.secrets import redacted
 from stepscope.run_format.files import NOTES, RUN, RUN_DIR, SYSTEM
 
-__all__ = ["Watching", "watch"]
+__all__ = ["JobMonitor", "watch"]
 
 _EVERY_S = 1.0
 _COMMAND_LENGTH = 100
@@ -20,10 +20,10 @@ _COMMAND_LENGTH = 100
 
 def watch(folder: str, *, show: bool = False) -> Callable[[int], bool]:
     """Watches a trial recorded in `folder`: call it often with the process id of the job; true once a second."""
-    return Watching(folder, show=show).tick
+    return JobMonitor(folder, show=show).tick
 
 
-class Watching:
+class JobMonitor:
     """Watches the job recorded in `folder`; `show` tells its pace on stderr. Imports wait until the job has started."""
 
     def __init__(self, folder: str, *, show: bool) -> None:

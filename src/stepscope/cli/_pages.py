@@ -1,13 +1,13 @@
 """The pages of rules and what their examples give."""
 
 from stepscope.core.finding import Finding, Rule
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Run
 from stepscope.core.synth import build
 
 __all__ = ["RULES", "example_findings", "finds"]
 
-RULES = Group("rules", Rule)
+RULES = PluginGroup("rules", Rule)
 """All rules."""
 
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from stepscope.core.plugins import Group
+    from stepscope.core.plugins import PluginGroup
 
 __all__ = ["checked_name", "completion_of", "first_line"]
 
 
-def checked_name(group: Group[Any], name: str, listing: str) -> str:
+def checked_name(group: PluginGroup[Any], name: str, listing: str) -> str:
     """The plugin's name. Raises BadInput with the nearest name; `listing` is the command that lists them."""
     names = group.names()
     wanted = name.replace("_", "-")
@@ -30,18 +30,18 @@ def checked_name(group: Group[Any], name: str, listing: str) -> str:
     raise BadInput(name, f"there is no such {kind}", next_step=f"{hint} `{listing}` lists them all".strip())
 
 
-def _of_the_other_kind(group: Group[Any], name: str) -> str:
+def _of_the_other_kind(group: PluginGroup[Any], name: str) -> str:
     """The command to use if a rule is asked for as an analysis, or the other way round."""
-    from stepscope.core.plugins import Group
+    from stepscope.core.plugins import PluginGroup
 
-    if group.package == "analyses" and name in Group("rules", object).names():
+    if group.package == "analyses" and name in PluginGroup("rules", object).names():
         return f"it is a rule: `stepscope explain {name}`."
-    if group.package == "rules" and name in Group("analyses", object).names():
+    if group.package == "rules" and name in PluginGroup("analyses", object).names():
         return f"it is an analysis: `stepscope show {name.replace('-', '_')} PATH`."
     return ""
 
 
-def completion_of(group: Callable[[], Group[Any]], *, dashes: bool) -> Callable[..., list[CompletionItem]]:
+def completion_of(group: Callable[[], PluginGroup[Any]], *, dashes: bool) -> Callable[..., list[CompletionItem]]:
     """A callback that completes the names of plugins; `group` imports them when it is called."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

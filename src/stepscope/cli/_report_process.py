@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # the typing module and those below cost the job's start 
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["NOT_TOLD", "PARTLY", "Standby", "told"]
+__all__ = ["NOT_TOLD", "PARTLY", "ReportProcess", "told"]
 
 PARTLY = "failed unexpectedly, please report it: "
 """How a report says, behind everything else, which of its views failed."""
@@ -27,7 +27,7 @@ _PATIENCE_S = 20.0  # a job that trains on elsewhere must not have a second proc
 _GO = b"go\n"
 
 
-class Standby:
+class ReportProcess:
     """The verdict on the run in `folder`, printed to stderr by a process of its own, whose failures stay there."""
 
     def __init__(self, folder: str) -> None:
@@ -38,7 +38,7 @@ class Standby:
         """Start the process once a process of the job begins to end. Where that fails `verdict` will say so."""
         if self._process is None and os.path.exists(self._ending):
             with suppress(OSError):
-                self._process = self._start("--standby")
+                self._process = self._start("--report-process")
 
     def verdict(self) -> tuple[int, str]:
         """Have it printed; the exit code, and what went wrong. Raises OSError where it cannot be started."""

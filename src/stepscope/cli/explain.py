@@ -11,7 +11,7 @@ from stepscope.cli._plugins import checked_name, completion_of
 
 if TYPE_CHECKING:
     from stepscope.core.finding import Rule
-    from stepscope.core.plugins import Group
+    from stepscope.core.plugins import PluginGroup
 
 __all__ = ["COMMAND"]
 
@@ -22,7 +22,7 @@ Examples:
 """
 
 
-def _rules() -> Group[Rule]:
+def _rules() -> PluginGroup[Rule]:
     from stepscope.cli._pages import RULES
 
     return RULES

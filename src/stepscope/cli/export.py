@@ -214,8 +214,8 @@ def _export(trace: AnyPath, target: str, names: list[str] | None, options: Openi
         click.echo(text(line), err=True)
     for why, undrawn in lacking.items():
         click.echo(f"not drawn: {', '.join(undrawn)}: {why}", err=True)
-    mended = "" if sound else ", repaired where it is damaged"
-    click.echo(f"wrote {target}{mended}: {', '.join(drawing.drawn)}; open it in https://ui.perfetto.dev", err=True)
+    repaired = "" if sound else ", repaired where it is damaged"
+    click.echo(f"wrote {target}{repaired}: {', '.join(drawing.drawn)}; open it in https://ui.perfetto.dev", err=True)
 
 
 def _write(trace: AnyPath, target: str, drawing: Drawing) -> bool:

@@ -103,10 +103,12 @@ def COMMAND(
     if not isfinite(moved):
         raise BadInput("--in-training", f"{moved} is no time", next_step="write --in-training 1.5")
     factors = (*map(_factor, faster), *((name, inf) for name in without))
-    from stepscope.models.loader_model import Change
+    from stepscope.models.loader_model import LoaderChange
     from stepscope.models.loader_table import loader_table
 
-    change = Change(faster=factors, prefetch=prefetch, persistent=persistent, batch_size=batch_size, moved=moved * _MS)
+    change = LoaderChange(
+        faster=factors, prefetch=prefetch, persistent=persistent, batch_size=batch_size, moved=moved * _MS
+    )
     run = _opened(path)
     frame = loader_table(run, workers, change, _trial(path, calibrate), rank)
     _write(frame, form, output)

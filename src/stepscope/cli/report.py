@@ -35,7 +35,7 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
 @click.option("--summary", is_flag=True, help="First screen only: verdict, step, top findings")
 @click.option("--checks", is_flag=True, help="Every rule: what it found, or which data it needs")
-@click.option("--standby", is_flag=True, hidden=True)
+@click.option("--report-process", is_flag=True, hidden=True)
 @opening
 def COMMAND(
     paths: tuple[str, ...],
@@ -43,7 +43,7 @@ def COMMAND(
     output: str | None,
     summary: bool,
     checks: bool,
-    standby: bool,
+    report_process: bool,
     **words: Any,
 ) -> None:
     """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz), a folder of ranks, or a pattern in quotes.
@@ -57,7 +57,7 @@ def COMMAND(
         check_page(output)
     from stepscope.report.assemble import assemble, first_screen
 
-    if standby:
+    if report_process:
         _stand_by()
     build = first_screen if summary or checks else assemble
     run = open_for(build, paths, Opening(**words))

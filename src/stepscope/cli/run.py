@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli._folder import run_folder
-from stepscope.cli._job_monitor import Watching
+from stepscope.cli._job_monitor import JobMonitor
 from stepscope.cli._options import DEFAULT_LOADER, DEFAULT_LOADER_LINES_HZ, RunOptions, recording
-from stepscope.cli._report_process import PARTLY, Standby
+from stepscope.cli._report_process import PARTLY, ReportProcess
 from stepscope.collect.launch import NOT_EXECUTABLE, NOT_FOUND, Departure, Exit, launch, leave, resolve
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
@@ -118,21 +118,23 @@ def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: boo
     if shutil.which(to_run[0], os.F_OK) is None:
         sys.exit(_refuse(to_run[0]))
     folder = run_folder(out, to_run)
-    standby = None if no_report or quiet else Standby(folder)
+    report_process = None if no_report or quiet else ReportProcess(folder)
     show = not quiet and (progress == "lines" or (progress == "auto" and sys.stderr.isatty()))
-    ticker, cores = _ticker(folder, standby, show=show), asdict(effective_cores())
+    ticker, cores = _ticker(folder, report_process, show=show), asdict(effective_cores())
     with Departure() as departure:
         end = launch(to_run, folder, options, ticker, cores, departure)
         departure.job_has_ended = True  # or never began
-        _close_interruptibly(end, folder, standby, departure, quiet=quiet)
+        _close_interruptibly(end, folder, report_process, departure, quiet=quiet)
         leave(end)
 
 
-def _close_interruptibly(end: Exit, folder: str, standby: Standby | None, departure: Departure, *, quiet: bool) -> None:
+def _close_interruptibly(
+    end: Exit, folder: str, report_process: ReportProcess | None, departure: Departure, *, quiet: bool
+) -> None:
     """`_close`, which a signal cuts short: the exit code is the job's all the same."""
     try:
         departure.begin()
-        _close(end, folder, standby, quiet=quiet)
+        _close(end, folder, report_process, quiet=quiet)
     except KeyboardInterrupt:
         return
     except BrokenPipeError:  # nobody reads what we say: the exit code is the job's all the same
@@ -154,27 +156,27 @@ def _refuse(program: str) -> int:
     return NOT_EXECUTABLE
 
 
-def _ticker(folder: str, standby: Standby | None, *, show: bool) -> Callable[[int], None]:
+def _ticker(folder: str, report_process: ReportProcess | None, *, show: bool) -> Callable[[int], None]:
     """What happens while the job runs, called some times a second."""
-    watching = Watching(folder, show=show)
+    monitor = JobMonitor(folder, show=show)
 
     def tick(pid: int) -> None:
-        if standby is not None:
-            standby.watch()
-        watching.tick(pid)
+        if report_process is not None:
+            report_process.watch()
+        monitor.tick(pid)
 
     return tick
 
 
-def _close(end: Exit, folder: str, standby: Standby | None, *, quiet: bool) -> None:
+def _close(end: Exit, folder: str, report_process: ReportProcess | None, *, quiet: bool) -> None:
     """Say what limits the job, what was not recorded and what to do next."""
     if end.not_started:
         _say(end.not_started)
         if end.code == NOT_EXECUTABLE:
             click.echo("  chmod +x it, or name the program that runs it: stepscope run -- bash FILE", err=True)
         return
-    if end.recorded and standby is not None:
-        _analyze(standby)
+    if end.recorded and report_process is not None:
+        _analyze(report_process)
     for note in end.not_recorded[:_NOTES_SHOWN]:
         _say(f"not recorded: {note['what']}: {note['why']}")
     if len(end.not_recorded) > _NOTES_SHOWN:
@@ -185,11 +187,11 @@ def _close(end: Exit, folder: str, standby: Standby | None, *, quiet: bool) -> N
         click.echo(f"  stepscope report {_quoted(folder)} --format html -o report.html", err=True)
 
 
-def _analyze(standby: Standby) -> None:
+def _analyze(report_process: ReportProcess) -> None:
     """Print the first screen of the report to stderr, from a process of its own."""
     click.echo("", err=True)
     try:
-        code, said = standby.verdict()
+        code, said = report_process.verdict()
     except (OSError, KeyboardInterrupt) as failure:
         _say(f"the recording was not analyzed: {str(failure) or 'interrupted'}")
         return

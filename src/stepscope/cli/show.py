@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from stepscope.core.plugins import Group
+    from stepscope.core.plugins import PluginGroup
     from stepscope.core.run import Analysis, Run
     from stepscope.core.schema import Column
     from stepscope.render.tables import LeftOut
@@ -51,11 +51,11 @@ Examples:
 """
 
 
-def _analyses() -> Group[Analysis]:
-    from stepscope.core.plugins import Group
+def _analyses() -> PluginGroup[Analysis]:
+    from stepscope.core.plugins import PluginGroup
     from stepscope.core.run import Analysis
 
-    return Group("analyses", Analysis)
+    return PluginGroup("analyses", Analysis)
 
 
 @click.command("show", epilog=_EXAMPLES, short_help="Print the table of one analysis.")
@@ -135,7 +135,7 @@ def COMMAND(
 
 
 def _computed(run: Run, span: tuple[str, str] | None, compute: Callable[[Run], pl.DataFrame]) -> pl.DataFrame:
-    """What `compute` gives, of a range of time if one is named. Raises MissingData with what could mend it."""
+    """What `compute` gives, of a range of time if one is named. Raises MissingData with what could fix it."""
     from stepscope.core.boundary import or_failed
 
     try:
@@ -201,7 +201,7 @@ def _recorded(run: Run, *, table: str) -> pl.DataFrame:
     return run.optional(table)
 
 
-def _check_order(group: Group[Analysis], analysis: str, path: str) -> None:
+def _check_order(group: PluginGroup[Analysis], analysis: str, path: str) -> None:
     """Raise BadInput if PATH stands first and ANALYSIS second."""
     names = group.names()
     if path.replace("_", "-") in names and analysis.replace("_", "-") not in names and not os.path.exists(path):

@@ -19,10 +19,10 @@ from stepscope.observe.cores import effective_cores
 from stepscope.render.format import counted, plain, quantity
 
 if TYPE_CHECKING:
-    from stepscope.experiments.change import Change
-    from stepscope.experiments.loader import Result
-    from stepscope.experiments.successive_halving import Board
-    from stepscope.experiments.trial_result import Setting, Visit
+    from stepscope.experiments.change import CodeChange
+    from stepscope.experiments.loader import TuneAnswer
+    from stepscope.experiments.successive_halving import Results
+    from stepscope.experiments.trial_result import Setting, TrialResult
 
 __all__ = ["COMMAND"]
 
@@ -137,7 +137,7 @@ def _tuned(asked: _Asked, form: str) -> str:
     return _text(result, change, asked, form)
 
 
-def _text(result: "Result", change: "Change | None", asked: _Asked, form: str) -> str:
+def _text(result: "TuneAnswer", change: "CodeChange | None", asked: _Asked, form: str) -> str:
     if form == "json":
         from stepscope.experiments.document import document_of
         from stepscope.render.json import dumps
@@ -157,21 +157,21 @@ def _text(result: "Result", change: "Change | None", asked: _Asked, form: str) -
     return stream.getvalue()
 
 
-def _tell(setting: "Setting", visit: "Visit", board: "Board") -> None:
+def _tell(setting: "Setting", outcome: "TrialResult", results: "Results") -> None:
     """One line for each trial."""
     from stepscope.experiments.trial_result import AS_IT_IS
 
-    why = visit.refused or visit.failed
-    if visit.failed and len(board.visits) == 1:
+    why = outcome.refused or outcome.failed
+    if outcome.failed and len(results.outcomes) == 1:
         return  # the first trial: it is the error that ends the command
     if why is not None:
-        _say(f"{setting.text()}: {'refused, ' if visit.refused else ''}{why}")
+        _say(f"{setting.text()}: {'refused, ' if outcome.refused else ''}{why}")
         return
-    pace = quantity(float(visit.times.mean()), "ns") if len(visit.times) else "no steps"
-    own_too = max(board.visits[setting]) in board.measured(AS_IT_IS)  # else it is the ratio of the rounds before
-    ratio = board.ratio(setting) if own_too else None
+    pace = quantity(float(outcome.times.mean()), "ns") if len(outcome.times) else "no steps"
+    own_too = max(results.outcomes[setting]) in results.measured(AS_IT_IS)  # else it is the ratio of the rounds before
+    ratio = results.ratio(setting) if own_too else None
     against = f", {quantity(ratio.estimate, None)}× as fast as it is" if ratio else ""
-    _say(f"{setting.text()}: {pace} a step{against} ({counted(len(visit.times), 'step')}, {visit.wall_s:.0f} s)")
+    _say(f"{setting.text()}: {pace} a step{against} ({counted(len(outcome.times), 'step')}, {outcome.wall_s:.0f} s)")
 
 
 def _say(words: str) -> None:

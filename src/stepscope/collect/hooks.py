@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from .compilable import compilable
 from .fields import compiled
-from .warning_frames import unseen
+from .warning_frames import hidden_from_warnings
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["backward_hook", "dressed", "iter_hook", "next_hook", "optimizer_hook
 _COPIED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 
 
-@unseen
+@hidden_from_warnings
 def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`original`, the `__next__` of a loader's iterator, timed as data wait."""
     unusual = _python_next(clock, original)
@@ -44,7 +44,7 @@ def next_hook(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any
     return _without_frame(dressed(__next__, original), quick)
 
 
-@unseen
+@hidden_from_warnings
 def _python_next(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     ident, begin_fetch, fetched = clock.ident, clock.begin_fetch, clock.fetched
 
@@ -66,7 +66,7 @@ def _python_next(clock: StepClock, original: Callable[[Any], Any]) -> Callable[[
     return __next__
 
 
-@unseen
+@hidden_from_warnings
 def _early_fetch(clock: StepClock, original: Callable[[Any], Any], iterator: Any) -> Any:
     """A fetch while the training thread is unknown: another thread may turn out to be it before this one is back."""
     begin = clock.begin_fetch()
@@ -81,7 +81,7 @@ def _early_fetch(clock: StepClock, original: Callable[[Any], Any], iterator: Any
     return batch
 
 
-@unseen
+@hidden_from_warnings
 def iter_hook(
     clock: StepClock,
     original: Callable[[Any], Any],
@@ -125,7 +125,7 @@ def iter_hook(
     return dressed(__iter__, original)
 
 
-@unseen
+@hidden_from_warnings
 def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, torch.autograd.backward, timed. A backward inside it (reentrant checkpoints) is part of it."""
     unusual = _python_backward(clock, original)
@@ -143,7 +143,7 @@ def backward_hook(clock: StepClock, original: Callable[..., Any]) -> Callable[..
     return _without_frame(dressed(backward, original), quick)
 
 
-@unseen
+@hidden_from_warnings
 def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     ident, enter_backward, leave_backward = clock.ident, clock.enter_backward, clock.leave_backward
 
@@ -164,7 +164,7 @@ def _python_backward(clock: StepClock, original: Callable[..., Any]) -> Callable
     return backward
 
 
-@unseen
+@hidden_from_warnings
 def _helped_backward(
     clock: StepClock, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
@@ -195,7 +195,7 @@ def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callab
     return hook
 
 
-@unseen
+@hidden_from_warnings
 def _python_step(clock: StepClock, original: Callable[..., Any]) -> Callable[..., Any]:
     ident, enter_step, leave_step = clock.ident, clock.enter_step, clock.leave_step
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import weakref
 
-from .frames import LIBRARY, STANDARD, USER, Origins
 from .guards import own_errors
 from .hooks import dressed
-from .warning_frames import unseen
+from .stack_frames import LIBRARY, STANDARD, USER, Origins
+from .warning_frames import hidden_from_warnings
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Makers:
             return  # a list, say, which takes no weak reference
 
 
-@unseen
+@hidden_from_warnings
 def init_hook(original: Callable[..., None], makers: Makers) -> Callable[..., None]:
     """`original`, the constructor of a loader, which then knows who called it."""
 

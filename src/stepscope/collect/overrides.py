@@ -52,9 +52,9 @@ class Overrides:
     ) -> None:
         self._wanted, self._learn, self._known = wanted, learn, known
 
-    def change(self, loader: Any) -> Change | None:
+    def change(self, loader: Any) -> Override | None:
         """Give `loader` the settings; None: it keeps its own, which is said where it was meant. Never raises."""
-        change = Change(loader)
+        change = Override(loader)
         try:
             if not self._wanted or getattr(loader, _DONE, False) or not _trains():
                 return None
@@ -65,7 +65,7 @@ class Overrides:
             change.refused = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
         return change
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: Override) -> None:
         """Write down what became of a loader. Never raises."""
         made = getattr(change.loader, MADE, (None, None, None))
         row = {"kind": "override", "id": self._known(change.loader), "file": made[0], "line": made[1]}
@@ -75,7 +75,7 @@ class Overrides:
         self._learn(row)
 
 
-class Change:
+class Override:
     """What one loader had and has: attributes by setting."""
 
     def __init__(self, loader: Any) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Function = TypeVar("Function")
 
-__all__ = ["PREFIXES", "followed", "unseen", "without_our_frames"]
+__all__ = ["PREFIXES", "followed", "hidden_from_warnings", "without_our_frames"]
 
 _PREFIX = "<frozen importlib._bootstrap, and stepscope: "
 _FOLLOWED = "<stepscope, and importlib._bootstrap: "  # torch.compile passes over what begins with "<frozen importlib"
@@ -30,20 +30,20 @@ PREFIXES = (_PREFIX, _FOLLOWED)
 _OURS = (os.path.dirname(os.path.abspath(__file__)) + os.sep, *PREFIXES)
 
 
-def unseen(function: Function) -> Function:
+def hidden_from_warnings(function: Function) -> Function:
     """The same function, passed over by warnings, with all functions that it makes when it is called."""
-    function.__code__ = _unseen_code(function.__code__, _PREFIX)  # type: ignore[attr-defined]
+    function.__code__ = _with_hidden_file(function.__code__, _PREFIX)  # type: ignore[attr-defined]
     return function
 
 
 def followed(function: Function) -> Function:
-    """As `unseen`, of a function that torch.compile looks into."""
-    function.__code__ = _unseen_code(function.__code__, _FOLLOWED)  # type: ignore[attr-defined]
+    """As `hidden_from_warnings`, of a function that torch.compile looks into."""
+    function.__code__ = _with_hidden_file(function.__code__, _FOLLOWED)  # type: ignore[attr-defined]
     return function
 
 
-def _unseen_code(code: CodeType, prefix: str) -> CodeType:
-    inner = tuple(_unseen_code(one, prefix) if isinstance(one, type(code)) else one for one in code.co_consts)
+def _with_hidden_file(code: CodeType, prefix: str) -> CodeType:
+    inner = tuple(_with_hidden_file(one, prefix) if isinstance(one, type(code)) else one for one in code.co_consts)
     return code.replace(co_filename=f"{prefix}{os.path.basename(code.co_filename)}>", co_consts=inner)
 
 

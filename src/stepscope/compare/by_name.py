@@ -19,7 +19,7 @@ from stepscope.compare.names import kind_of_kernel, short_name
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run, stack
 
-__all__ = ["Listing", "Row", "listings_of"]
+__all__ = ["NamedRows", "Row", "rows_by_name"]
 
 Row = tuple[float, float]
 """Calls and time in ns."""
@@ -29,7 +29,7 @@ _NO_MODULE = "outside of modules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Listing:
+class NamedRows:
     """Sums over all ranks by name: columns name, calls and time (ns).
 
     `steps` is the number of traced steps that they are of, 0 where none is marked; `ranks` that of the ranks.
@@ -45,7 +45,7 @@ class Listing:
         return {name: (calls / count, time / count) for name, calls, time in self.sums.iter_rows()}
 
 
-def listings_of(run: Run) -> dict[str, Listing]:
+def rows_by_name(run: Run) -> dict[str, NamedRows]:
     """Listings by what they list; those of which the run holds nothing are left out."""
     makers: dict[str, Callable[[Run], pl.DataFrame]] = {
         "kinds of kernels": _kinds,
@@ -68,15 +68,15 @@ def listings_of(run: Run) -> dict[str, Listing]:
         except MissingData:
             continue
         if rows.height:
-            found[what] = _listing(run, rows)
+            found[what] = _named_rows(run, rows)
     return found
 
 
-def _listing(run: Run, rows: pl.DataFrame) -> Listing:
+def _named_rows(run: Run, rows: pl.DataFrame) -> NamedRows:
     ranks = rows.select("rank").unique().join(steps_of_ranks(run), on="rank", how="left")["steps"]
     steps = 0 if ranks.null_count() else int(ranks.sum())
     sums = rows.group_by("name").agg(pl.col("calls", "time").sum()).select("name", "calls", "time").sort("name")
-    return Listing(sums=sums, steps=steps, ranks=len(ranks))
+    return NamedRows(sums=sums, steps=steps, ranks=len(ranks))
 
 
 def _kernels(run: Run) -> pl.DataFrame:

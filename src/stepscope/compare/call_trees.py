@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.analyses.lib.host_events import HostTree, enumerated, host_tree
 from stepscope.analyses.lib.launch_calls import launches
 from stepscope.analyses.lib.markers import is_backward
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.compare.alignment import summed
 from stepscope.compare.calls import CallTree, call_tree, levels_of
 from stepscope.core.errors import MissingData

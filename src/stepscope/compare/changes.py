@@ -1,6 +1,6 @@
-"""What changed between two runs, name by name: parts of a whole that add up to its change, and rows of listings.
+"""What changed between two runs, name by name: parts of a whole that add up to its change, and rows by name.
 
-Rows of listings are matched by name; of what is left on both sides, rows whose names are alike without template
+Rows are matched by name; of what is left on both sides, rows whose names are alike without template
 arguments and numbers are summed up and matched; the rest appeared or vanished.
 """
 
@@ -75,7 +75,7 @@ def divided_changes(a: Division, b: Division) -> Changes:
 
 
 def listed_changes(a: Mapping[str, Row], b: Mapping[str, Row], wholes: tuple[int, int]) -> Changes:
-    """The rows of two listings; `wholes` are the lengths of a traced step in ns, whose change shares are of."""
+    """The rows of two runs by name; `wholes` are the lengths of a traced step in ns, whose change shares are of."""
     left, right = dict(a), dict(b)
     rows = [_change(name, left.pop(name), right.pop(name), "name") for name in sorted({*left} & {*right})]
     shorter_left, shorter_right = _shortened(left), _shortened(right)

@@ -34,7 +34,7 @@ class Comparison:
 
     `settings` are those that differ, as (A, B). `phases` divide the steps that are compared; `device` and `breakdown`
     a traced step, or, where one side marks none (`by_step` false), all that was recorded; None where a side has none.
-    `listings` are by what they list, where both sides have it. `trees` are the trees of host calls laid over each
+    `by_name` are by what they list, where both sides have it. `trees` are the trees of host calls laid over each
     other, by what their times are of: host, and device where both sides have any.
     """
 
@@ -47,7 +47,7 @@ class Comparison:
     phases: Changes | None
     device: Changes | None
     breakdown: Changes | None
-    listings: Mapping[str, Changes]
+    by_name: Mapping[str, Changes]
     trees: Mapping[str, Changes]
     findings: tuple[FoundChange, ...]
     one_recording: bool = False
@@ -71,7 +71,7 @@ def compare(a: Side, b: Side) -> Comparison:
         phases=divided_changes(speed.a.phases, speed.b.phases) if speed.a and speed.b else None,
         device=device,
         breakdown=breakdown,
-        listings=_listings(a, b, breakdown or device, by_step=by_step),
+        by_name=_by_name(a, b, breakdown or device, by_step=by_step),
         trees=tree_changes(a.calls, b.calls),
         findings=_findings(a, b),
         one_recording=one,
@@ -84,10 +84,10 @@ def _divided(a: Totals | None, b: Totals | None, *, by_step: bool) -> Changes | 
     return divided_changes(a.per(step=by_step), b.per(step=by_step))
 
 
-def _listings(a: Side, b: Side, whole: Changes | None, *, by_step: bool) -> dict[str, Changes]:
+def _by_name(a: Side, b: Side, whole: Changes | None, *, by_step: bool) -> dict[str, Changes]:
     found = {}
-    for what in (*a.listings, *(what for what in b.listings if what not in a.listings)):
-        sides = [side.listings.get(what) for side in (a, b)]
+    for what in (*a.by_name, *(what for what in b.by_name if what not in a.by_name)):
+        sides = [side.by_name.get(what) for side in (a, b)]
         if not all(side or (what in _MAY_BE_NONE and whole) for side in sides):
             continue
         if by_step and not all(side is None or side.steps for side in sides):

@@ -23,12 +23,12 @@ __all__ = ["SCHEMA", "VERSION", "document_of"]
 SCHEMA = "stepscope-comparison"
 """Value of the key `schema`."""
 
-VERSION = 1
+VERSION = 2
 """Raised when a key is removed or changes its meaning; new keys do not raise it."""
 
 
 def document_of(comparison: Comparison) -> dict[str, object]:
-    """The whole comparison, every row of every listing included."""
+    """The whole comparison, every row by name included."""
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -40,7 +40,7 @@ def document_of(comparison: Comparison) -> dict[str, object]:
         "phases": _changes(comparison.phases),
         "device": _changes(comparison.device),
         "breakdown": _changes(comparison.breakdown),
-        "listings": {what: _changes(changes) for what, changes in comparison.listings.items()},
+        "by_name": {what: _changes(changes) for what, changes in comparison.by_name.items()},
         "call_trees": {what: _changes(changes) for what, changes in comparison.trees.items()},
         "findings": [_found(found) for found in comparison.findings],
     }

@@ -22,7 +22,7 @@ from stepscope.report.sections import literal, many
 
 __all__ = ["page_of"]
 
-_SHOWN = 12  # rows of a listing: a screen; the JSON holds all
+_SHOWN = 12  # rows by name: a screen; the JSON holds all
 _FOREMOST = 6  # settings and rows of the first screen
 _NOTABLE = 0.005  # of the larger traced step: on the first screen, less would only hide the rest
 _SAME_MEAN = 0.005  # of a mean step: two that differ by less are told by the same digits
@@ -62,7 +62,7 @@ def page_of(comparison: Comparison) -> Page:
         Part(name="device", title="Time of the device", blocks=tuple(_of_device(comparison))),
         Part(name="breakdown", title="Traced step", blocks=tuple(_of_traced_step(comparison))),
         *_trees(comparison),
-        *_listings(comparison),
+        *_by_name(comparison),
         Part(name="findings", title="Findings", blocks=tuple(_findings(comparison.findings))),
         Part(name="compared", title="What was compared", blocks=tuple(_compared(comparison))),
     ]
@@ -114,17 +114,17 @@ def _drawn(changes: Changes) -> list[Change]:
 
 
 def _explained(comparison: Comparison) -> Iterable[Block]:
-    """The parts of the change, largest first, and the rows of the listings that make most of it."""
+    """The parts of the change, largest first, and the rows by name that make most of it."""
     chosen, what = _pictured(comparison)
     if chosen is None:
         return
     rows = sorted(_drawn(chosen), key=lambda row: -abs(row.difference))
     yield _table("What explains the change", ((what, None),), map(_parts, [*rows, _total(chosen)]), chosen)
     yield from _without_shares(chosen)
-    what, listing = _foremost(comparison)
-    rows = _notable(comparison, listing) if listing else []
-    if rows and listing:
-        yield _table("Largest differences in the traced steps", _heads(what), map(_row, rows), listing)
+    what, named = _foremost(comparison)
+    rows = _notable(comparison, named) if named else []
+    if rows and named:
+        yield _table("Largest differences in the traced steps", _heads(what), map(_row, rows), named)
 
 
 def _foremost(comparison: Comparison) -> tuple[str, Changes | None]:
@@ -134,12 +134,12 @@ def _foremost(comparison: Comparison) -> tuple[str, Changes | None]:
         return "call on the host", host
     if device or host:
         return ("call, time on the device", device) if device else ("call on the host", host)
-    what = next((name for name in _OPERATORS if name in comparison.listings), "")
-    return what.replace("operators", "operator"), comparison.listings.get(what)
+    what = next((name for name in _OPERATORS if name in comparison.by_name), "")
+    return what.replace("operators", "operator"), comparison.by_name.get(what)
 
 
 def _notable(comparison: Comparison, changes: Changes) -> list[Change]:
-    """The largest rows of a listing that make a difference in a traced step."""
+    """The largest rows by name that make a difference in a traced step."""
     step = comparison.breakdown or comparison.device or changes
     least = _NOTABLE * max(step.a, step.b)
     return [row for row in changes.rows[:_FOREMOST] if row.difference and abs(row.difference) >= least]
@@ -202,20 +202,20 @@ def _trees(comparison: Comparison) -> Iterable[Part]:
     per = _PER_STEP if comparison.by_step else _PER_RECORDING
     for what, changes in comparison.trees.items():
         tree = tree_block("As a tree, each call with all inside it", changes) if changes.a != changes.b else None
-        note, *listed = _listing(changes, f"{_ALIGNED} {per}", "path")
+        note, *listed = _named_rows(changes, f"{_ALIGNED} {per}", "path")
         blocks = (note, *([tree] if tree else []), *listed, *_without_shares(changes))
         yield Part(name=f"calls-on-the-{what}", title=f"Calls by path, time on the {what}", blocks=blocks)
 
 
-def _listings(comparison: Comparison) -> Iterable[Part]:
+def _by_name(comparison: Comparison) -> Iterable[Part]:
     note = _PER_STEP if comparison.by_step else _PER_RECORDING
-    hidden = {host for device, host in _REDUNDANT.items() if device in comparison.listings}
-    for what, changes in comparison.listings.items():
+    hidden = {host for device, host in _REDUNDANT.items() if device in comparison.by_name}
+    for what, changes in comparison.by_name.items():
         if what not in hidden and what not in _IN_JSON_ONLY:
-            yield Part(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_listing(changes, note)))
+            yield Part(name=what.replace(" ", "-"), title=what.capitalize(), blocks=tuple(_named_rows(changes, note)))
 
 
-def _listing(changes: Changes, note: str, what: str = "name") -> Iterable[Block]:
+def _named_rows(changes: Changes, note: str, what: str = "name") -> Iterable[Block]:
     rows = [row for row in changes.rows if row.difference or row.calls_a != row.calls_b]
     if not rows:
         yield Text("No difference.")
@@ -295,7 +295,7 @@ def _findings(findings: tuple[FoundChange, ...]) -> Iterable[Block]:
         (title_text(found.title), found.rule, _found(found), _gain(found.a), _gain(found.b)) for found in findings
     )
     if rows:
-        yield Text("Savings are the most that mending a problem is expected to save of the mean step.")
+        yield Text("Savings are the most that fixing a problem is expected to save of the mean step.")
         yield Table("", columns, rows)
 
 

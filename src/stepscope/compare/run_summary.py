@@ -7,7 +7,7 @@ import polars as pl
 
 from stepscope.analyses.host.core_waits import UNCOUNTED, core_waits
 from stepscope.compare.breakdowns import Totals, breakdown_of, device_of, steps_of_ranks
-from stepscope.compare.by_name import Listing, listings_of
+from stepscope.compare.by_name import NamedRows, rows_by_name
 from stepscope.compare.call_trees import CallTrees, call_tree_of
 from stepscope.compare.series import Series, series_of
 from stepscope.compare.settings import Setting, settings_of
@@ -24,7 +24,7 @@ class Side:
     """One of the two runs. Times are ns.
 
     `untraced` and `traced` are its steps, None where there are none; `traced_steps` counts the step markers in its
-    trace, of all ranks. `device` and `breakdown` divide the traced time, None without a trace that tells. `listings`
+    trace, of all ranks. `device` and `breakdown` divide the traced time, None without a trace that tells. `by_name`
     are by what they list; `calls` is the tree of host calls, None where none were recorded. `taken` is the most of a
     mean step, as a share, that programs outside the job can have cost it by having the cores; None where nobody
     watched. `findings` are (rule, finding), largest gain first.
@@ -37,7 +37,7 @@ class Side:
     traced_steps: int
     device: Totals | None
     breakdown: Totals | None
-    listings: Mapping[str, Listing]
+    by_name: Mapping[str, NamedRows]
     calls: CallTrees | None
     taken: float | None
     findings: tuple[tuple[str, Finding], ...]
@@ -54,7 +54,7 @@ def measure(run: Run) -> Side:
         traced_steps=int(steps_of_ranks(run)["steps"].sum()),
         device=device_of(run),
         breakdown=breakdown_of(run),
-        listings=listings_of(run),
+        by_name=rows_by_name(run),
         calls=call_tree_of(run),
         taken=_taken(run),
         findings=tuple((block.rule, block.finding) for block in diagnose(run).findings),

@@ -32,6 +32,6 @@ def _tells(side: Side) -> bool:
 
 
 def _listed_alike(a: Side, b: Side) -> bool:
-    if (a.device, a.breakdown, a.settings, [*a.listings]) != (b.device, b.breakdown, b.settings, [*b.listings]):
+    if (a.device, a.breakdown, a.settings, [*a.by_name]) != (b.device, b.breakdown, b.settings, [*b.by_name]):
         return False
-    return all(a.listings[what].sums.equals(b.listings[what].sums) for what in a.listings)
+    return all(a.by_name[what].sums.equals(b.by_name[what].sums) for what in a.by_name)

@@ -10,7 +10,7 @@ from stepscope.core.paths import AnyPath, printable
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES, empty, polars_schema
 
-__all__ = ["Importer", "Part", "Progress", "Reader", "Sink"]
+__all__ = ["Importer", "Progress", "RankInput", "Reader", "Sink"]
 
 Progress = Callable[[int, int, int], None]
 """Called now and then while a file is read: bytes read so far, bytes in all, events so far."""
@@ -68,7 +68,7 @@ Reader = Callable[[Sink], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class RankInput:
     """One rank of a folder: where it lies, and what reads it; can be pickled, so another process can read it."""
 
     path: AnyPath
@@ -88,5 +88,5 @@ class Importer:
     sniff: Callable[[AnyPath, bytes], bool]
     read: Callable[[AnyPath, Sink], None]
     clock: str
-    split: Callable[[AnyPath, Sink], Sequence[Part]] | None = None
+    split: Callable[[AnyPath, Sink], Sequence[RankInput]] | None = None
     names: tuple[str, ...] = ("*.json", "*.json.gz")

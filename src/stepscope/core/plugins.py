@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Generic, TypeVar
 
-__all__ = ["Group"]
+__all__ = ["PluginGroup"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ _SHARED = "lib"  # folders of what plugins share
 
 
 @dataclass(frozen=True, slots=True)
-class Group(Generic[T]):
+class PluginGroup(Generic[T]):
     """A kind of plugin: the package that holds the built-in ones, and their type.
 
     A module of package `rules` assigns RULE; other distributions use the entry point group `stepscope.rules`.

@@ -7,8 +7,8 @@ from typing import Literal, Protocol, TypeVar, cast
 import polars as pl
 
 from stepscope.core.errors import MissingData
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.schema import TABLES, Column, empty
-from stepscope.core.tables import LazyTables
 
 __all__ = ["Analysis", "Ranks", "Run", "Scope", "chain", "stack"]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.run import Run, stack
 from stepscope.core.schema import TABLES
-from stepscope.core.tables import LazyTables
 
 __all__ = ["began", "ended", "part_of"]
 
@@ -60,7 +60,7 @@ class _Part:
     last: int
 
     def read(self, table: str, columns: Sequence[str], where: pl.Expr | None = None) -> pl.DataFrame:
-        """See `core.tables.Source`."""
+        """See `core.lazy_tables.RowSource`."""
         inside = _inside(table, self.first, self.last)
         tests = [test for test in (inside, where) if test is not None]
         if not tests:

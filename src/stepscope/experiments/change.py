@@ -7,7 +7,7 @@ from pathlib import Path
 from stepscope.core.finding import Place
 from stepscope.experiments.trial_result import Loader, Setting
 
-__all__ = ["Change", "change_for"]
+__all__ = ["CodeChange", "change_for"]
 
 _POSITIONAL = 5  # words of DataLoader before num_workers; a call that gives more by position is left to a person
 _OF_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
@@ -20,7 +20,7 @@ _ARGUMENTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CodeChange:
     """Where to change the script (None: that is not known), and what to write there.
 
     `whole`: `code` is the call as a whole; else its new words only. `remove` are words that have to go.
@@ -32,18 +32,18 @@ class Change:
     remove: tuple[str, ...] = ()
 
 
-def change_for(winner: Setting, loader: Loader) -> Change:
+def change_for(winner: Setting, loader: Loader) -> CodeChange:
     """What to write so that the script has these settings itself."""
     remove = tuple(name for name in _OF_WORKERS if winner.get("num_workers") == 0 and _has(loader, name))
     if loader.place is None and loader.made_by == "transformers":
         words = {_ARGUMENTS[name]: value for name, value in winner.values}
-        return Change(place=None, code=_words("TrainingArguments", words), whole=False)
+        return CodeChange(place=None, code=_words("TrainingArguments", words), whole=False)
     call = _call_at(loader.place) if loader.place else None
     if call is not None:
         edited = _edited(call, winner, remove)
         if edited is not None:
-            return Change(place=loader.place, code=edited, whole=True)
-    return Change(place=loader.place, code=_words("DataLoader", dict(winner.values)), whole=False, remove=remove)
+            return CodeChange(place=loader.place, code=edited, whole=True)
+    return CodeChange(place=loader.place, code=_words("DataLoader", dict(winner.values)), whole=False, remove=remove)
 
 
 def _has(loader: Loader, name: str) -> bool:

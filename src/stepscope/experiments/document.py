@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from stepscope.compare.statistics import CONFIDENCE
-from stepscope.experiments.change import Change
-from stepscope.experiments.loader import Result, Row
+from stepscope.experiments.change import CodeChange
+from stepscope.experiments.loader import Row, TuneAnswer
 from stepscope.experiments.page import sentence_of
 from stepscope.experiments.trial_result import Setting
 from stepscope.render.format import text
@@ -15,11 +15,13 @@ __all__ = ["SCHEMA", "VERSION", "document_of"]
 SCHEMA = "stepscope-tune-loader"
 """Value of the key `schema`."""
 
-VERSION = 1
+VERSION = 2
 """Raised when a key is removed or changes its meaning; new keys do not raise it."""
 
 
-def document_of(result: Result, change: Change | None, command: Sequence[str], folder: str) -> dict[str, object]:
+def document_of(
+    result: TuneAnswer, change: CodeChange | None, command: Sequence[str], folder: str
+) -> dict[str, object]:
     """Everything on the page."""
     return {
         "schema": SCHEMA,

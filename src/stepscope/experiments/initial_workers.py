@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
-from stepscope.models.loader_model import Change, fit, predict
+from stepscope.models.loader_model import LoaderChange, fit, predict
 from stepscope.models.pipeline import pipeline
 
 __all__ = ["simulated_workers"]
@@ -22,7 +22,7 @@ def simulated_workers(run: Run, numbers: Sequence[int]) -> int | None:
     """
     try:
         rank = _waits_longest(run)
-        rows = predict(fit(pipeline(run, rank)), [Change(workers=number) for number in numbers])
+        rows = predict(fit(pipeline(run, rank)), [LoaderChange(workers=number) for number in numbers])
     except MissingData:
         return None
     least = min((row.step_ns for row in rows), default=0)
@@ -30,7 +30,7 @@ def simulated_workers(run: Run, numbers: Sequence[int]) -> int | None:
 
 
 def _waits_longest(run: Run) -> int:
-    waits = settled_steps(run).group_by("rank").agg(pl.col("data_wait").mean()).drop_nulls()
+    waits = enough_steps(run).group_by("rank").agg(pl.col("data_wait").mean()).drop_nulls()
     if waits.is_empty():
         raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
     return int(waits.sort(["data_wait", "rank"], descending=[True, False])["rank"][0])

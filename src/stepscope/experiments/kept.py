@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stepscope.experiments.loader import Result
+from stepscope.experiments.loader import TuneAnswer
 from stepscope.experiments.trial_result import Setting
 from stepscope.storage.cache import user_cache
 
@@ -42,7 +42,7 @@ def recall(command: Sequence[str], folder: Path, cores: float) -> Before | None:
         return None  # not there, or of another version
 
 
-def remember(result: Result, command: Sequence[str], folder: Path, cores: float) -> None:
+def remember(result: TuneAnswer, command: Sequence[str], folder: Path, cores: float) -> None:
     """Keep what won; what won before is forgotten where it was found that nothing does.
 
     A cache that cannot be written keeps nothing.

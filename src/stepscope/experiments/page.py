@@ -5,8 +5,8 @@ from shlex import join
 
 from stepscope.core.report import Block, Cell, Table, Text, Value
 from stepscope.core.schema import Unit
-from stepscope.experiments.change import Change
-from stepscope.experiments.loader import NOTHING_WAITS, Result, Row
+from stepscope.experiments.change import CodeChange
+from stepscope.experiments.loader import NOTHING_WAITS, Row, TuneAnswer
 from stepscope.experiments.trial_result import AS_IT_IS
 from stepscope.models.loader_model import NOISY
 from stepscope.render.document import Page, Part
@@ -20,14 +20,14 @@ _COLUMNS: tuple[tuple[str, Unit | None], ...] = (
 )  # fmt: skip
 
 
-def page_of(result: Result, change: Change | None, command: Sequence[str], folder: str) -> Page:
+def page_of(result: TuneAnswer, change: CodeChange | None, command: Sequence[str], folder: str) -> Page:
     """The page that renderers draw; `change` is None where there is nothing to change."""
     blocks = [sentence_of(result), *_table(result), *_left_out(result), *_change(change), *_closing(result, folder)]
     part = Part(name="loader", title="Loader", blocks=tuple(blocks))
     return Page(name="stepscope tune loader", subject=join(command), parts=(part,))
 
 
-def sentence_of(result: Result) -> Text:
+def sentence_of(result: TuneAnswer) -> Text:
     """What to set, and by how much that is faster; or why there is nothing to set."""
     winner, own = result.winner, result.rows[0]
     if winner is not None:
@@ -49,7 +49,7 @@ def sentence_of(result: Result) -> Text:
             return Text("No clear winner: no setting is faster than the script as it is by more than the noise.")
 
 
-def _table(result: Result) -> Iterator[Block]:
+def _table(result: TuneAnswer) -> Iterator[Block]:
     rows = [row for row in result.rows if row.median is not None]
     if rows:
         ordered = sorted(rows, key=lambda row: (row.setting != AS_IT_IS, -(row.ratio.estimate if row.ratio else 0.0)))
@@ -66,13 +66,13 @@ def _cells(row: Row) -> tuple[Cell, ...]:
     return (row.setting.text(), row.median, row.wait, *known, row.trials, row.steps)
 
 
-def _left_out(result: Result) -> Iterator[Block]:
+def _left_out(result: TuneAnswer) -> Iterator[Block]:
     for row in result.rows:
         if row.left_out is not None:
             yield Text(f"{row.setting.text()}: {literal(row.left_out, 400)}.")
 
 
-def _change(change: Change | None) -> Iterator[Block]:
+def _change(change: CodeChange | None) -> Iterator[Block]:
     if change is None:
         return
     where = f"in {literal(change.place.file, 400)}:{change.place.line}" if change.place else "where the loader is made"
@@ -81,7 +81,7 @@ def _change(change: Change | None) -> Iterator[Block]:
     yield Text(f"    {literal(change.code, 2000)}")
 
 
-def _closing(result: Result, folder: str) -> Iterator[Block]:
+def _closing(result: TuneAnswer, folder: str) -> Iterator[Block]:
     if result.others is not None and result.others > NOISY:
         text = "Other programs used up to {} of the cores during a trial: stop them and try again."
         yield Text(text, (Value(result.others, "ratio"),))

@@ -1,9 +1,9 @@
-"""Which of several settings is fastest, from trials in rounds: each round visits all that are left, to and fro (ABBA),
+"""Which of several settings is fastest, from trials in rounds: each round tries all that are left, to and fro (ABBA),
 so that a machine that becomes slower or warmer is no setting's fault. After each round the slower half is dropped
 (successive halving: Karnin, Koren and Somekh 2013; Jamieson and Talwalkar 2016); the script as it is stays, because
 everything is compared with it.
 
-The interval of a ratio is the block bootstrap of the steps (compare.statistics) of the rounds that both were visited
+The interval of a ratio is the block bootstrap of the steps (compare.statistics) of the rounds that both were tried
 in, widened to hold the ratio of each of these rounds: two starts of one command differ, of which the steps of one
 start know nothing.
 """
@@ -16,9 +16,9 @@ import numpy as np
 
 from stepscope.compare.statistics import LEAST, Ratio, speed_ratio
 from stepscope.compare.verdict import SAME
-from stepscope.experiments.trial_result import AS_IT_IS, Setting, Trial, Visit
+from stepscope.experiments.trial_result import AS_IT_IS, Setting, Trial, TrialResult
 
-__all__ = ["ENOUGH_ROUNDS", "MOST_ROUNDS", "Board", "Race"]
+__all__ = ["ENOUGH_ROUNDS", "MOST_ROUNDS", "Results", "SuccessiveHalving"]
 
 ENOUGH_ROUNDS = 2
 """Starts of each setting before anything is clear."""
@@ -35,18 +35,18 @@ _LIKELY = 0.9  # of the time of the trials so far: with less left, the next one 
 
 
 @dataclass(slots=True)
-class Board:
+class Results:
     """Every trial so far, by setting and round."""
 
-    visits: dict[Setting, dict[int, Visit]] = field(default_factory=dict)
+    outcomes: dict[Setting, dict[int, TrialResult]] = field(default_factory=dict)
 
-    def add(self, setting: Setting, number: int, visit: Visit) -> None:
+    def add(self, setting: Setting, number: int, outcome: TrialResult) -> None:
         """Write down a trial of round `number`."""
-        self.visits.setdefault(setting, {})[number] = visit
+        self.outcomes.setdefault(setting, {})[number] = outcome
 
-    def measured(self, setting: Setting) -> dict[int, Visit]:
+    def measured(self, setting: Setting) -> dict[int, TrialResult]:
         """The trials of a setting that have steps enough, by round."""
-        return {n: visit for n, visit in self.visits.get(setting, {}).items() if len(visit.times) >= LEAST}
+        return {n: outcome for n, outcome in self.outcomes.get(setting, {}).items() if len(outcome.times) >= LEAST}
 
     def ratio(self, setting: Setting, to: Setting = AS_IT_IS) -> Ratio | None:
         """How many times as fast `setting` is as `to`; None where they were in no round together."""
@@ -87,7 +87,7 @@ class Board:
 
         What goes beyond the number of workers has to be clearly faster than these workers alone.
         """
-        clear = [one for one in self.visits if one != AS_IT_IS and self.is_clear(one)]
+        clear = [one for one in self.outcomes if one != AS_IT_IS and self.is_clear(one)]
         if not clear:
             return None
         best = max(clear, key=self.pace)
@@ -101,17 +101,17 @@ class Board:
 
 
 @dataclass(slots=True, kw_only=True)
-class Race:
+class SuccessiveHalving:
     """Holds rounds until something is clear, or `seconds` by `clock` are over (then `spent` is true).
 
-    `told(setting, visit)` is called after each trial.
+    `told(setting, outcome)` is called after each trial.
     """
 
     trial: Trial
     seconds: float
     clock: Callable[[], float]
-    told: Callable[[Setting, Visit], None]
-    board: Board = field(default_factory=Board)
+    told: Callable[[Setting, TrialResult], None]
+    results: Results = field(default_factory=Results)
     began: float = field(init=False)
     number: int = 0
     spent: bool = False
@@ -119,18 +119,18 @@ class Race:
     def __post_init__(self) -> None:
         self.began = self.clock()
 
-    def visit(self, setting: Setting) -> Visit | None:
+    def run_trial(self, setting: Setting) -> TrialResult | None:
         """One trial in the round that is held; None if the time for it is over."""
         left = self.seconds - (self.clock() - self.began)
-        walls = [visit.wall_s for visits in self.board.visits.values() for visit in visits.values()]
+        walls = [outcome.wall_s for outcomes in self.results.outcomes.values() for outcome in outcomes.values()]
         if walls and left < _LIKELY * sum(walls) / len(walls):
             self.spent = True
             return None
         most = max(self.seconds * _SHARE, _LEAST_S)
-        visit = self.trial(setting, min(left, most) if walls else most)
-        self.board.add(setting, self.number, visit)
-        self.told(setting, visit)
-        return visit
+        outcome = self.trial(setting, min(left, most) if walls else most)
+        self.results.add(setting, self.number, outcome)
+        self.told(setting, outcome)
+        return outcome
 
     def hold(self, rivals: Sequence[Setting], against: Setting = AS_IT_IS) -> None:
         """Rounds of these settings, of `against`, which they have to beat, and of the script as it is."""
@@ -138,12 +138,12 @@ class Race:
         alive = [*kept, *rivals]
         for turn in range(MOST_ROUNDS):
             for setting in alive if turn % 2 == 0 else alive[::-1]:
-                if setting not in alive or self.number in self.board.visits.get(setting, ()):
+                if setting not in alive or self.number in self.results.outcomes.get(setting, ()):
                     continue
-                visit = self.visit(setting)
-                if visit is None:
+                outcome = self.run_trial(setting)
+                if outcome is None:
                     return
-                if visit.refused:
+                if outcome.refused:
                     alive = [one for one in alive if not _asks_for_more(one, setting)]
             self.number += 1
             rivals = self._fastest([one for one in alive if one not in kept], against)
@@ -153,12 +153,12 @@ class Race:
 
     def _fastest(self, rivals: Sequence[Setting], against: Setting) -> list[Setting]:
         """The faster half of what could be measured, in their order."""
-        ratios = {one: ratio.estimate for one in rivals if (ratio := self.board.ratio(one, against))}
+        ratios = {one: ratio.estimate for one in rivals if (ratio := self.results.ratio(one, against))}
         ranked = sorted(ratios, key=lambda one: ratios[one], reverse=True)
         return [one for one in rivals if one in ranked[: (len(ranked) + 1) // 2]]
 
     def _is_decided(self, rival: Setting, against: Setting) -> bool:
-        return self.board.is_clear(rival, against) or self.board.is_no_better(rival, against)
+        return self.results.is_clear(rival, against) or self.results.is_no_better(rival, against)
 
 
 def _asks_for_more(setting: Setting, refused: Setting) -> bool:

@@ -16,7 +16,7 @@ from stepscope.core.run import Run
 from stepscope.experiments.initial_workers import simulated_workers
 from stepscope.models.pipeline import samples_within
 
-__all__ = ["AS_IT_IS", "MOST_WORKERS", "Loader", "Setting", "Trial", "Visit", "visit_of", "warm_up"]
+__all__ = ["AS_IT_IS", "MOST_WORKERS", "Loader", "Setting", "Trial", "TrialResult", "trial_result", "warm_up"]
 
 WARM_UP = 20  # steps: caches, clocks and autotuning; and a loader starts with a store that it then lives off
 MOST_WORKERS = 16
@@ -64,13 +64,13 @@ class Loader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Visit:
+class TrialResult:
     """A trial. `times` are ns of consecutive steps after the warm-up; `wait` is the mean ns in them for the next batch.
 
     `refused` says why the settings were not given, `failed` why there are no steps; of both only one is not None, and
-    there are no times then. `epochs` counts the ends of epochs among the steps. `guess` is how many workers the
-    simulation of its loader asks for; None: not asked, or it does not describe this job. `others` are the cores that
-    other programs used meanwhile (mean), None if the trial was too short to tell.
+    there are no times then. `epochs` counts the ends of epochs among the steps. `initial_workers` is how many workers
+    the simulation of its loader asks for; None: not asked, or it does not describe this job. `others` are the cores
+    that other programs used meanwhile (mean), None if the trial was too short to tell.
     """
 
     times: Floats
@@ -82,14 +82,14 @@ class Visit:
     wall_s: float = 0.0
     refused: str | None = None
     failed: str | None = None
-    guess: int | None = None
+    initial_workers: int | None = None
     others: float | None = None
 
 
 class Trial(Protocol):
     """Runs the job with a setting for at most so many seconds."""
 
-    def __call__(self, setting: Setting, seconds: float) -> Visit:
+    def __call__(self, setting: Setting, seconds: float) -> TrialResult:
         """The trial. Never raises for a job that fails."""
 
 
@@ -98,14 +98,14 @@ def warm_up(workers: int, prefetch: int | None) -> int:
     return max(WARM_UP, _FILLINGS * workers * (prefetch or 0))
 
 
-def visit_of(run: Run, wall_s: float, *, guess: bool = False) -> Visit:
-    """What a run says, and with `guess` how many workers it asks for, if its loader was recorded.
+def trial_result(run: Run, wall_s: float, *, simulated: bool = False) -> TrialResult:
+    """What a run says, and with `simulated` how many workers it asks for, if its loader was recorded.
 
     A run without steps, or without a loader that trains, has failed.
     """
     refused = next((one.refused for one in overrides_of(run) if one.refused is not None), None)
     if refused is not None:
-        return Visit(times=np.empty(0), refused=refused, wall_s=wall_s)
+        return TrialResult(times=np.empty(0), refused=refused, wall_s=wall_s)
     loader = _loader(run)
     try:
         steady = steady_steps(run)
@@ -113,14 +113,14 @@ def visit_of(run: Run, wall_s: float, *, guess: bool = False) -> Visit:
         steady = None
     if steady is None or loader is None:
         why = "no DataLoader of torch was seen to train" if steady is not None else "it made no training steps"
-        return Visit(times=np.empty(0), failed=why, wall_s=wall_s)
+        return TrialResult(times=np.empty(0), failed=why, wall_s=wall_s)
     last = int(steady["step"].max())  # type: ignore[arg-type]
     first = warm_up(loader.workers, loader.prefetch)
     if last + 1 - first < _KEPT:
         first = last // 3
     kept = steady.filter((pl.col("step") >= first) & ~pl.col("tags").list.contains("evaluation"))
     by_step = kept.group_by("step").agg(pl.col("duration", "data_wait").mean()).sort("step")
-    return Visit(
+    return TrialResult(
         times=by_step["duration"].to_numpy().astype(np.float64),
         wait=_mean(by_step["data_wait"]),
         loader=loader,
@@ -128,7 +128,7 @@ def visit_of(run: Run, wall_s: float, *, guess: bool = False) -> Visit:
         ranks=kept["rank"].n_unique(),
         gpu=run.rows("devices") > 0,
         wall_s=wall_s,
-        guess=simulated_workers(run, range(MOST_WORKERS + 1)) if guess else None,
+        initial_workers=simulated_workers(run, range(MOST_WORKERS + 1)) if simulated else None,
         others=_others(run, kept),
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope.collect.trial import OUTPUT, Ending, run_until
 from stepscope.core.errors import BadInput
-from stepscope.experiments.trial_result import Setting, Visit, visit_of, warm_up
+from stepscope.experiments.trial_result import Setting, TrialResult, trial_result, warm_up
 from stepscope.observe.cores import effective_cores
 from stepscope.observe.pace import read_pace
 from stepscope.run_format.options import RecordingOptions
@@ -39,7 +39,7 @@ class Trials:
         self._command, self._folder, self._steps, self._watch = command, folder, steps, watch
         self._made = 0
 
-    def __call__(self, setting: Setting, seconds: float) -> Visit:
+    def __call__(self, setting: Setting, seconds: float) -> TrialResult:
         self._made += 1
         name = re.sub(r"[^A-Za-z0-9]+", "-", setting.text())
         run_dir = os.path.join(self._folder, f"{self._made:02d}-{name}")
@@ -54,8 +54,8 @@ class Trials:
             ) from error
         failed = failure(end, run_dir, seconds)
         if failed is not None:
-            return Visit(times=np.empty(0), failed=failed, wall_s=end.wall_s)
-        return visit_of(open_run(Path(run_dir), use_cache=False), end.wall_s, guess=self._made == 1)
+            return TrialResult(times=np.empty(0), failed=failed, wall_s=end.wall_s)
+        return trial_result(open_run(Path(run_dir), use_cache=False), end.wall_s, simulated=self._made == 1)
 
 
 def leave_when_asked() -> None:

@@ -16,7 +16,7 @@ from stepscope.core.run import Run
 from stepscope.export.events import Clock
 from stepscope.export.loading import chosen
 from stepscope.export.overlays import OVERLAYS, clock_of, free_pid
-from stepscope.export.repaired import mended_trace
+from stepscope.export.repaired import repaired_trace
 from stepscope.export.source import Source
 from stepscope.export.splice import Open, spliced
 from stepscope.importers.kineto.json_repair import CONSTANTS
@@ -28,7 +28,7 @@ __all__ = ["Done", "Drawing", "Source", "Unclear", "alone", "draw", "is_sound", 
 Done = Callable[[int, int], None]
 """Called now and then: bytes of the trace that were read so far, and in all."""
 
-_MENDED = (
+_DAMAGE = (
     CONSTANTS, REPLACED, "not strictly valid JSON", "the gzip", "the file is truncated", "the key ", "another JSON",
     "bytes after",
 )  # fmt: skip
@@ -92,14 +92,14 @@ def alone(drawing: Drawing) -> Iterator[bytes]:
 
 
 def is_sound(run: Run) -> bool:
-    """Whether the text of a trace was read without mending it."""
-    return not any(reason.startswith(_MENDED) for reason in run.optional("skipped", "reason")["reason"])
+    """Whether the text of a trace was read without repairing it."""
+    return not any(reason.startswith(_DAMAGE) for reason in run.optional("skipped", "reason")["reason"])
 
 
 def with_overlays(path: AnyPath, drawing: Drawing, *, sound: bool, done: Done) -> Iterator[bytes]:
     """The text of a trace with overlays, in pieces. Raises Unclear if it is not as sound as it was said to be."""
     if not sound:
-        yield from mended_trace(path, drawing.events())
+        yield from repaired_trace(path, drawing.events())
         return
     try:
         with opened(path) as stream:

@@ -10,13 +10,13 @@ from stepscope.importers.kineto.json_pieces import Decoders, without_lone_surrog
 from stepscope.importers.kineto.json_repair import EVENTS, Repair
 from stepscope.importers.kineto.source import read_text
 
-__all__ = ["mended_trace"]
+__all__ = ["repaired_trace"]
 
 _MARK = "\x00"  # no decimal and no name of a trace begins with it
 _DECIMAL = re.compile(r'"\\u0000(-?[0-9.eE+-]+)"')
 
 
-def mended_trace(path: AnyPath, added: Iterator[bytes]) -> Iterator[bytes]:
+def repaired_trace(path: AnyPath, added: Iterator[bytes]) -> Iterator[bytes]:
     """The text of a trace in pieces, one event per line, with events added at the end of its list.
 
     Raises BadInput if the file cannot be read, NotJson if it is no JSON at all.
@@ -53,4 +53,4 @@ def _bytes(value: Any) -> bytes:
 
 
 def _no_note(reason: str, count: int) -> None:
-    """What was mended was told when the trace was opened."""
+    """What was repaired was told when the trace was opened."""

@@ -6,7 +6,7 @@ import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_clock import loader_clock
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.analyses.lib.wall_clock import Offset, Reading, offset_at
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run

@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.analyses.lib.call_trees import Label, Path, paths_by_row
 from stepscope.analyses.lib.host_spans import host_spans, nested
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.analyses.steps.lib.samples import HOW
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run, chain

@@ -13,12 +13,12 @@ import polars as pl
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Importer, Sink
 from stepscope.core.paths import AnyPath, look_again
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.wrong_file_type import foreign
 
 __all__ = ["HEAD_SIZE", "IMPORTERS", "MAKE_A_RUN", "append", "head", "importer_of", "merge", "rank_in_name"]
 
-IMPORTERS = Group("importers", Importer)
+IMPORTERS = PluginGroup("importers", Importer)
 """Every importer by name."""
 
 HEAD_SIZE = 64 * 1024

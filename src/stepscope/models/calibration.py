@@ -15,7 +15,7 @@ from stepscope.models.fetch_parts import Call, calls
 from stepscope.models.loader_simulation import WAITED
 from stepscope.models.pipeline import FRESH, fetches, samples_within, threads_of
 
-__all__ = ["WAKING", "Calibration", "Waking", "calibration_of"]
+__all__ = ["COLD_CACHE_SLOWDOWN", "Calibration", "ColdCacheSlowdown", "calibration_of"]
 
 FACT = "calibration"
 ERRORS = 1.5  # standard errors on either side: replicas are spread evenly over the range
@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waking:
+class ColdCacheSlowdown:
     """By what part a step takes longer after a wait for its batch than with one that is ready: a value, its range."""
 
     value: float
@@ -36,24 +36,24 @@ class Waking:
     high: float
 
 
-_FED = Waking(value=0.07, low=0.0, high=0.14)
+_FED = ColdCacheSlowdown(value=0.07, low=0.0, high=0.14)
 """Against steps right after another: with one model, pauses in turn and no loader, steps took 4 % more CPU time after a
 pause of 2 ms, 5 to 7 % after 20 ms and 10 to 12 % after 60 ms: caches are cold then, and the core has slept."""
 
-WAKING = Waking(value=_FED.value - READY, low=_FED.low - READY, high=_FED.high - READY)
+COLD_CACHE_SLOWDOWN = ColdCacheSlowdown(value=_FED.value - READY, low=_FED.low - READY, high=_FED.high - READY)
 """Where no trial was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Calibration:
     """Of a rank: `own` is what a batch takes of training that never waits (ns, wall time, to the end of the device's
-    work), where it comes from a worker and is new; `waking` what a wait adds. `calls` are those in its fetches, all of
-    which are recorded. `device` says that one works; `foreign` are the cores that other programs used, 0 if nobody
-    watched. `here` is the wall time of a batch that the training process makes itself with its threads, None where that
-    was not tried."""
+    work), where it comes from a worker and is new; `cold_cache_slowdown` what a wait adds. `calls` are those in its
+    fetches, all of which are recorded. `device` says that one works; `foreign` are the cores that other programs used,
+    0 if nobody watched. `here` is the wall time of a batch that the training process makes itself with its threads,
+    None where that was not tried."""
 
     own: float
-    waking: Waking
+    cold_cache_slowdown: ColdCacheSlowdown
     device: bool
     calls: tuple[Call, ...] = ()
     foreign: float = 0.0
@@ -68,12 +68,12 @@ def calibration_of(trial: Run, rank: int) -> Calibration:
         raise MissingData(f"trial of rank {rank}", how="train for 100 steps or more, and predict with --calibrate")
     device = bool(fact.get("device"))
     fed = sum(one["fed_ns"] for one in rounds) / sum(len(one["fed"]) for one in rounds)
-    touching = FRESH * max(one.get("bytes", 0) for one in rounds)
+    first_touch_cost = FRESH * max(one.get("bytes", 0) for one in rounds)
     spins = threads_of(trial, rank) > 1  # while one of its threads waits for a core
-    unknown = device or spins or touching > NEGLIGIBLE * fed
+    unknown = device or spins or first_touch_cost > NEGLIGIBLE * fed
     return Calibration(
-        own=float(fed) if device else float(fed) * (1 + READY) + touching,
-        waking=WAKING if unknown else _waking(rounds),
+        own=float(fed) if device else float(fed) * (1 + READY) + first_touch_cost,
+        cold_cache_slowdown=COLD_CACHE_SLOWDOWN if unknown else _cold_cache_slowdown(rounds),
         device=device,
         calls=calls(trial, rank, fetches(trial, rank)),
         foreign=_foreign(trial),
@@ -96,7 +96,7 @@ def _foreign(trial: Run) -> float:
     return float(mean) if isinstance(mean, float) else 0.0
 
 
-def _waking(rounds: list[Mapping[str, Any]]) -> Waking:
+def _cold_cache_slowdown(rounds: list[Mapping[str, Any]]) -> ColdCacheSlowdown:
     """From the CPU times of steps that waited and that were fed, in turn; what was measured before is one more voice.
 
     Both are weighted by how sure they are (inverse variances): a trial on a machine whose pace changes tells little.
@@ -104,14 +104,14 @@ def _waking(rounds: list[Mapping[str, Any]]) -> Waking:
     pairs = [(_waited(one["usual"]), np.array(one["fed"], dtype=np.float64)[:, 2]) for one in rounds]
     ratios = np.array([float(usual.mean() / max(fed.mean(), 1.0)) for usual, fed in pairs if len(usual)])
     if len(ratios) < 2:
-        return WAKING
+        return COLD_CACHE_SLOWDOWN
     error = float(ratios.std(ddof=1) / np.sqrt(len(ratios)))
     known = (_FED.high - _FED.low) / 2 / ERRORS
     weight = known**2 / (known**2 + error**2)
     value = _FED.value + weight * (float(ratios.mean()) - 1 - _FED.value)
     spread = ERRORS * known * float(np.sqrt(1 - weight))
     value = max(value, LEAST + spread) - READY
-    return Waking(value=value, low=value - spread, high=value + spread)
+    return ColdCacheSlowdown(value=value, low=value - spread, high=value + spread)
 
 
 def _waited(usual: list[list[int]]) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.core.errors import MissingData
-from stepscope.models.calibration import Waking
+from stepscope.models.calibration import ColdCacheSlowdown
 from stepscope.models.fetch_parts import Call
 from stepscope.models.loader_simulation import Case, simulate
 from stepscope.models.pipeline import FRESH, Pipeline
@@ -14,9 +14,9 @@ from stepscope.models.pipeline import FRESH, Pipeline
 __all__ = [
     "AS_RECORDED",
     "REPLICAS",
-    "Change",
     "Contention",
     "Draw",
+    "LoaderChange",
     "LoaderModel",
     "busy_cores",
     "case_of",
@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class LoaderChange:
     """What is different. None and nothing: as it was recorded.
 
     `faster` are pairs (name, factor): a stage (sample, transform, decode, read, label, collate, fetch: the whole
@@ -54,7 +54,7 @@ class Change:
     moved: float = 0.0
 
 
-AS_RECORDED = Change()
+AS_RECORDED = LoaderChange()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,20 +70,20 @@ class Contention:
 class LoaderModel:
     """A pipeline whose simulation was fitted to it.
 
-    `off` is the part of the time off the CPU in a fetch that is no wait for a core; `crowding` scales the waits for a
-    core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants and
-    has not waited; `waited` is the part of the recorded steps that had; `hold` is how long (ns) a worker that is at its
-    next batch lets the training process wait for one that is ready. `miss` is the relative error of the simulated
-    step. `tried` says that a trial measured `waking`, and `disturbed` what part of the cores other programs used in the
-    run or the trial, whichever was more. `here` is the wall time (ns) of a batch that the training process made itself
-    in the trial, with its own threads; None where it did not.
+    `off` is the part of the time off the CPU in a fetch that is no wait for a core; `cpu_contention` scales the waits
+    for a core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants
+    and has not waited; `waited` is the part of the recorded steps that had; `hold` is how long (ns) a worker that is at
+    its next batch lets the training process wait for one that is ready. `miss` is the relative error of the simulated
+    step. `tried` says that a trial measured `cold_cache_slowdown`, and `disturbed` what part of the cores other
+    programs used in the run or the trial, whichever was more. `here` is the wall time (ns) of a batch that the training
+    process made itself in the trial, with its own threads; None where it did not.
     """
 
     pipeline: Pipeline
     contention: Contention
-    waking: Waking
+    cold_cache_slowdown: ColdCacheSlowdown
     off: float
-    crowding: float
+    cpu_contention: float
     step: float
     waited: float
     hold: float
@@ -98,10 +98,10 @@ BATCHES = 2 * HALF  # in the second half what was made ahead is used up, for 16 
 REPLICAS = 12
 WHOLE = {"serialize": ("serialize",), "step": ("step",), "fetch": ("cpu", "other"), "batch": ("serialize", "touch")}
 UNEVEN = 1.2  # of the law: batches are taken in order, and one that is late holds up those behind it
-CROWDING = 1.5  # factor either way: how cores are divided with other numbers of threads; 1.0 to 1.9 were seen
+CPU_CONTENTION = 1.5  # factor either way: how cores are divided with other numbers of threads; 1.0 to 1.9 were seen
 KEPT_BUSY = 0.95  # of the cores: jobs with more threads than these had 94 to 96 % of two
-MOST_TOUCHING = 0.5  # of the step: it does more with a batch than to look at it
-HANDING = 1_200_000  # ns: taking a batch from a worker, where none was recorded; 0.8 to 1.6 ms were measured
+MOST_FIRST_TOUCH = 0.5  # of the step: it does more with a batch than to look at it
+TRANSFER_COST = 1_200_000  # ns: taking a batch from a worker, where none was recorded; 0.8 to 1.6 ms were measured
 FEEDING = 1_000_000  # ns: handing over a small batch, where none was recorded; a large one is copied once more
 BESIDE = (
     0.2,
@@ -124,43 +124,43 @@ MADE_HERE = 0.1  # the part by which it is assumed to differ where a trial made 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What a replica is made of: batches (CPU time, wall time), contention, crowding, waking, and two factors of what
-    was not recorded, 1 as assumed: `handing` of what is new with the first worker, `threaded` of fetches that move into
-    or out of workers. `beside`: by what part of it calls get shorter when one that fills the caches is left out;
-    `touching`, 1 as measured before: a factor of what the first touch of a batch takes. `growing`, 0 to 1: where in its
-    range the growth of a step with its samples is.
+    """What a replica is made of: batches (CPU time, wall time), contention, cpu_contention, cold_cache_slowdown, and
+    two factors of what was not recorded, 1 as assumed: `transfer_cost` of what is new with the first worker, `threaded`
+    of fetches that move into or out of workers. `beside`: by what part of it calls get shorter when one that fills the
+    caches is left out; `first_touch_cost`, 1 as measured before: a factor of what the first touch of a batch takes.
+    `growing`, 0 to 1: where in its range the growth of a step with its samples is.
     """
 
     batches: Floats
     contention: float
-    crowding: float
-    waking: float
-    handing: float = 1.0
+    cpu_contention: float
+    cold_cache_slowdown: float
+    transfer_cost: float = 1.0
     threaded: float = 1.0
     beside: float = sum(BESIDE) / 2
-    touching: float = 1.0
+    first_touch_cost: float = 1.0
     growing: float = 0.5
 
 
 def draw_replica(model: LoaderModel, replica: int) -> Draw:
     """Each uncertain thing has its whole range spread evenly over the replicas, so that their median is right."""
-    contention, crowding, handing, threaded, waking, beside, touching, growing = (
+    contention, cpu_contention, transfer_cost, threaded, cold_cache_slowdown, beside, first_touch_cost, growing = (
         (float(np.random.default_rng(seed).permutation(REPLICAS)[replica]) + 0.5) / REPLICAS for seed in range(8)
     )
     return Draw(
         batches=drawn(model.pipeline, replica),
         contention=_within(model.contention, contention),
-        waking=_within(model.waking, waking),
-        crowding=model.crowding * CROWDING ** (2 * crowding - 1),
-        handing=2 ** (2 * handing - 1),
+        cold_cache_slowdown=_within(model.cold_cache_slowdown, cold_cache_slowdown),
+        cpu_contention=model.cpu_contention * CPU_CONTENTION ** (2 * cpu_contention - 1),
+        transfer_cost=2 ** (2 * transfer_cost - 1),
         threaded=float(np.interp(threaded, (0, 0.5, 1), _elsewhere(model))),
         beside=float(np.interp(beside, (0, 1), BESIDE)),
-        touching=2 ** (2 * touching - 1),
+        first_touch_cost=2 ** (2 * first_touch_cost - 1),
         growing=growing,
     )
 
 
-def _within(known: Contention | Waking, part: float) -> float:
+def _within(known: Contention | ColdCacheSlowdown, part: float) -> float:
     return float(np.interp(part, (0, 0.5, 1), (known.low, known.value, known.high)))
 
 
@@ -211,7 +211,7 @@ def _apart(rows: Floats) -> tuple[Floats, Floats]:
     return rows[:, 0], rows[:, 1] - rows[:, 0]
 
 
-def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
+def case_of(model: LoaderModel, change: LoaderChange, draw: Draw) -> Case:
     """What to simulate for a change."""
     pipeline = model.pipeline
     workers = pipeline.workers if change.workers is None else change.workers
@@ -221,11 +221,13 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
     cpu = draw.batches[:, 0] * scale["cpu"] * elsewhere * size
     other = (draw.batches[:, 1] - draw.batches[:, 0]) * model.off * scale["other"] * size
     if pipeline.workers:
-        feed, taking = pipeline.feed or 0.0, pipeline.handing
+        feed, taking = pipeline.feed or 0.0, pipeline.transfer_cost
     else:
-        feed, taking = draw.handing * (FEEDING + pipeline.collate), draw.handing * HANDING
-    awake = (1 + model.waking.value * model.waited) / (1 + draw.waking * model.waited)  # the recorded step is known
-    untouched = (1 - scale["touch"]) * min(draw.touching * FRESH * pipeline.size, MOST_TOUCHING * model.step)
+        feed, taking = draw.transfer_cost * (FEEDING + pipeline.collate), draw.transfer_cost * TRANSFER_COST
+    awake = (1 + model.cold_cache_slowdown.value * model.waited) / (
+        1 + draw.cold_cache_slowdown * model.waited
+    )  # the recorded step is known
+    untouched = (1 - scale["touch"]) * min(draw.first_touch_cost * FRESH * pipeline.size, MOST_FIRST_TOUCH * model.step)
     own = (model.step * awake - (untouched if pipeline.workers else 0.0)) * scale["step"]
     own *= _grown(model, size, draw.growing)
     added = change.moved + (taking if workers else 0.0)
@@ -240,8 +242,8 @@ def case_of(model: LoaderModel, change: Change, draw: Draw) -> Case:
         foreign=pipeline.foreign or 0.0,
         contention=draw.contention,
         at=busy_cores(pipeline),
-        crowding=draw.crowding,
-        waking=draw.waking,
+        cpu_contention=draw.cpu_contention,
+        cold_cache_slowdown=draw.cold_cache_slowdown,
         kept=KEPT_BUSY,
         hold=model.hold,
     )
@@ -255,12 +257,12 @@ def _computing(model: LoaderModel, own: float) -> float:
     """
     pipeline = model.pipeline
     recorded = pipeline.own if pipeline.own_cpu is None else pipeline.own_cpu
-    fresh = recorded / (1 + model.waking.value * model.waited)
+    fresh = recorded / (1 + model.cold_cache_slowdown.value * model.waited)
     busy = max(float(pipeline.threads), recorded / max(pipeline.own, 1.0))
     return min(fresh * own / max(model.step, 1.0), own * min(busy, pipeline.cores))
 
 
-def different(pipeline: Pipeline, change: Change) -> Change:
+def different(pipeline: Pipeline, change: LoaderChange) -> LoaderChange:
     """A change without the settings that the recorded loader has already."""
     return replace(
         change,
@@ -270,7 +272,7 @@ def different(pipeline: Pipeline, change: Change) -> Change:
     )
 
 
-def sizes(pipeline: Pipeline, change: Change) -> float:
+def sizes(pipeline: Pipeline, change: LoaderChange) -> float:
     """Samples in a batch, in times of those recorded. Raises MissingData where that is not known."""
     if change.batch_size is None:
         return 1.0
@@ -286,7 +288,7 @@ def _grown(model: LoaderModel, size: float, growing: float) -> float:
 
 
 def names(pipeline: Pipeline) -> tuple[str, ...]:
-    """What `Change.faster` may name."""
+    """What `LoaderChange.faster` may name."""
     calls = (name for call in pipeline.calls for name in (call.stage, call.name))
     return tuple(dict.fromkeys(("fetch", "batch", "serialize", "step", *calls)))
 
@@ -352,7 +354,7 @@ def _alone(case: Case) -> float:
     """Without workers a step is the sum of making a batch and using it."""
     cpu, other = case.fetch.mean(axis=0)
     parallel = case.step_cpu / max(case.step, 1.0)
-    step = case.step * (1 + case.waking)  # making a batch empties the caches as waiting for it does
+    step = case.step * (1 + case.cold_cache_slowdown)  # making a batch empties the caches as waiting for it does
     working = step * min(1.0, parallel)
     return float(cpu * _slower(case, 1.0) + other + working * _slower(case, max(1.0, parallel)) + step - working)
 
@@ -361,7 +363,7 @@ def _slower(case: Case, wanted: float) -> float:
     """By how much work takes longer than measured where this process alone wants `wanted` cores."""
     busy = min(case.cores, wanted + case.foreign)
     dearer = (1 + case.contention * max(busy - 1, 0.0)) / (1 + case.contention * max(case.at - 1, 0.0))
-    return dearer * (1 + case.crowding * max(0.0, (wanted + case.foreign) / case.cores - 1))
+    return dearer * (1 + case.cpu_contention * max(0.0, (wanted + case.foreign) / case.cores - 1))
 
 
 def limit(case: Case, expected: float) -> str:

@@ -6,7 +6,7 @@ from math import isclose
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.models.loader_cases import Change, Draw, LoaderModel, case_of, drawn
+from stepscope.models.loader_cases import Draw, LoaderChange, LoaderModel, case_of, drawn
 from stepscope.models.loader_simulation import simulate
 from stepscope.models.pipeline import Pipeline
 
@@ -20,37 +20,43 @@ MANY = 0.05  # of the steps: where fewer wait, fetches do not tell in their leng
 ERRORS = 2.0  # standard errors of the mean of sampled fetches
 MOST_TILT, DRAWN = 4.0, 1024  # e-fold for each standard deviation; rows that fetches are drawn from
 HALVINGS = 30  # of what the tilt may be
-_MENDED, SAME = ("off", "crowding", "step", "hold"), 0.001  # what fitting changes; relative change that changes nothing
+_FITTED, SAME = (
+    ("off", "cpu_contention", "step", "hold"),
+    0.001,
+)  # what fitting changes; relative change that changes nothing
 NO_WAIT = 0.05  # of a fetch: shorter waits for a core tell nothing of how cores are divided
-LEAST_CROWDING, MOST_CROWDING = 0.5, 2.5  # waits of more or less than this are no sharing of cores
+LEAST_CPU_CONTENTION, MOST_CPU_CONTENTION = 0.5, 2.5  # waits of more or less than this are no sharing of cores
 
 
 def nearest(model: LoaderModel) -> LoaderModel:
-    """Of some models, each mended by what the simulation of the one before got wrong, that which errs least."""
+    """Of some models, each corrected by what the simulation of the one before got wrong, that which errs least."""
     pipeline = model.pipeline
     found: list[tuple[float, LoaderModel]] = []
     for _ in range(ROUNDS):
         batches = drawn(model.pipeline, 0)
         cpu, wall = (float(mean) for mean in batches.mean(axis=0))
         draw = Draw(
-            batches=batches, contention=model.contention.value, crowding=model.crowding, waking=model.waking.value
+            batches=batches,
+            contention=model.contention.value,
+            cpu_contention=model.cpu_contention,
+            cold_cache_slowdown=model.cold_cache_slowdown.value,
         )
-        case = case_of(model, Change(), draw)
+        case = case_of(model, LoaderChange(), draw)
         course = simulate([case])
         fetch, step = float(course.fetch[0]), float(course.step[0])
         miss = pipeline.batches * float(course.intervals([case])[0]) / pipeline.step - 1
-        error = max(abs(miss), abs(fetch / wall - 1), abs(step / (pipeline.own + pipeline.handing) - 1))
+        error = max(abs(miss), abs(fetch / wall - 1), abs(step / (pipeline.own + pipeline.transfer_cost) - 1))
         model = replace(model, waited=float(course.waited[0]), miss=miss)
         found.append((error, model))
         if error < SETTLED:
             break
-        mended = _with_hold(_with_step(_with_waits(model, cpu, wall, fetch), step), float(course.held[0]))
+        corrected = _with_hold(_with_step(_with_waits(model, cpu, wall, fetch), step), float(course.held[0]))
         if pipeline.sampled and model.waited > MANY and abs(miss) > SETTLED:
-            mended = replace(mended, pipeline=_with_mean(pipeline, wall * (1 + miss) ** -DAMPED))
-        same = mended.pipeline is model.pipeline
-        if same and all(isclose(getattr(mended, name), getattr(model, name), rel_tol=SAME) for name in _MENDED):
+            corrected = replace(corrected, pipeline=_with_mean(pipeline, wall * (1 + miss) ** -DAMPED))
+        same = corrected.pipeline is model.pipeline
+        if same and all(isclose(getattr(corrected, name), getattr(model, name), rel_tol=SAME) for name in _FITTED):
             break  # at the end of what it may be
-        model = mended
+        model = corrected
     return min(found, key=lambda pair: pair[0])[1]
 
 
@@ -89,7 +95,7 @@ def _tilted(times: Floats, chances: Floats, mean: float) -> Floats:
 def _with_step(model: LoaderModel, simulated: float) -> LoaderModel:
     """A model whose simulated step comes nearer to the measured one."""
     pipeline = model.pipeline
-    nearer = model.step * ((pipeline.own + pipeline.handing) / max(simulated, 1.0)) ** DAMPED
+    nearer = model.step * ((pipeline.own + pipeline.transfer_cost) / max(simulated, 1.0)) ** DAMPED
     alone = 0.0 if pipeline.stood is None else pipeline.own - pipeline.stood
     least = max(alone, (pipeline.own_cpu or 0.0) / pipeline.cores)
     if pipeline.threads > 1 and pipeline.workers:
@@ -119,4 +125,6 @@ def _with_waits(model: LoaderModel, cpu: float, wall: float, simulated: float) -
     if simulated - alone < NO_WAIT * wall:
         return model
     factor = (max(wall - alone, 0.0) / (simulated - alone)) ** DAMPED
-    return replace(model, crowding=min(max(model.crowding * factor, LEAST_CROWDING), MOST_CROWDING))
+    return replace(
+        model, cpu_contention=min(max(model.cpu_contention * factor, LEAST_CPU_CONTENTION), MOST_CPU_CONTENTION)
+    )

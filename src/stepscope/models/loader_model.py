@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from stepscope.core.errors import MissingData
-from stepscope.models.calibration import WAKING, Calibration
+from stepscope.models.calibration import COLD_CACHE_SLOWDOWN, Calibration
 from stepscope.models.fetch_parts import both
 from stepscope.models.loader_cases import (
     AS_RECORDED,
     REPLICAS,
-    Change,
     Contention,
+    LoaderChange,
     LoaderModel,
     case_of,
     different,
@@ -42,8 +42,8 @@ from stepscope.models.pipeline import Pipeline
 __all__ = [
     "NOISY",
     "SLOWED",
-    "Change",
     "Contention",
+    "LoaderChange",
     "LoaderModel",
     "Prediction",
     "check_undisturbed",
@@ -82,13 +82,13 @@ compute or copy memory, paused and resumed in turn, and by 12 % in a third; two 
 _ANOTHER_TRIAL = (
     "other programs used the cores: remove trials/calibration in the run, then predict with --calibrate again"
 )
-OTHER_BATCHES = Change(faster=(("fetch", 1.0),))
+OTHER_BATCHES = LoaderChange(faster=(("fetch", 1.0),))
 """Other batches, however they become so: what the simulation may get wrong counts as with any change."""
 
 HELD = 0.02  # of the step: workers that answer sooner are as good as free
 MAX_MISS = 0.15  # of the step: beyond it the simulation is not of this program
 DOUBT = 0.05  # of the step: error of the simulation on emulated cores, median 4 %
-CROWDED, TRIED = 0.12, 0.06  # more where all cores are in use: median error 13 % from one run; and with a trial
+CONTENDED, TRIED = 0.12, 0.06  # more where all cores are in use: median error 13 % from one run; and with a trial
 SPREAD = 0.12  # of the step: three in four of 76 pairs of runs of one script, beside nothing else, differed by less
 MOST_UNSURE = 0.15  # of the step, either way: errors with a trial, on a machine that does nothing else
 RESTARTS = 0.25  # of what beginning an epoch takes: part of it is the end of the old workers, part a first batch
@@ -105,7 +105,7 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, calibration: Calib
     """
     model = _undisturbed(unfitted(pipeline, contention, calibration))
     if not pipeline.workers:
-        return _agreed(replace(model, step=pipeline.own / (1 + model.waking.value)), calibration)
+        return _agreed(replace(model, step=pipeline.own / (1 + model.cold_cache_slowdown.value)), calibration)
     fitted = nearest(model)
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
@@ -146,9 +146,9 @@ def unfitted(
     return LoaderModel(
         pipeline=pipeline,
         contention=contention,
-        waking=WAKING if calibration is None else calibration.waking,
+        cold_cache_slowdown=COLD_CACHE_SLOWDOWN if calibration is None else calibration.cold_cache_slowdown,
         off=1.0 if pipeline.waited is None else max(0.0, 1 - pipeline.waited / max(waits, 1.0)),
-        crowding=1.0,
+        cpu_contention=1.0,
         step=pipeline.own,
         waited=1.0,
         hold=2 * pipeline.held if pipeline.held > HELD * pipeline.step else 0.0,
@@ -165,11 +165,11 @@ def _with_trial(pipeline: Pipeline, calibration: Calibration) -> Pipeline:
     return replace(pipeline, own=calibration.own, unseen=False) if calibration.device else pipeline
 
 
-def predict(model: LoaderModel, changes: Sequence[Change]) -> tuple[Prediction, ...]:
+def predict(model: LoaderModel, changes: Sequence[LoaderChange]) -> tuple[Prediction, ...]:
     """The mean step with each of the changes. Raises MissingData for a name that was not recorded."""
     draws = [draw_replica(model, replica) for replica in range(REPLICAS)]
-    as_fitted = [replace(draw, crowding=model.crowding) for draw in draws]
-    found: dict[Change, Prediction] = {}
+    as_fitted = [replace(draw, cpu_contention=model.cpu_contention) for draw in draws]
+    found: dict[LoaderChange, Prediction] = {}
     for chosen, alone in ((draws, False), (as_fitted, True)):  # without workers nobody is left to share cores with
         asked = [change for change in changes if (change.workers == 0) is alone]
         cases = [[case_of(model, change, draw) for draw in chosen] for change in (AS_RECORDED, *asked)]
@@ -182,27 +182,26 @@ def without_workers(pipeline: Pipeline) -> Prediction:
     sum of measured times, which is too long as far as workers slowed training. Raises MissingData as `fit`, but for a
     miss."""
     model = _undisturbed(unfitted(pipeline))
-    (found,) = predict(model, [Change(workers=0, persistent=True)])
+    (found,) = predict(model, [LoaderChange(workers=0, persistent=True)])
     slowed = SLOWED * pipeline.own * pipeline.batches
     return replace(found, low_ns=max(0, round(found.low_ns - slowed)))
 
 
-def evened(model: LoaderModel, mended: Callable[[int, bool], Floats]) -> Prediction:
-    """The mean step where workers that differ get alike: `mended` gives the batches of a replica (CPU time, wall time),
+def evened(model: LoaderModel, even: Callable[[int, bool], Floats]) -> Prediction:
+    """The mean step where workers that differ get alike: `even` gives the batches of a replica (CPU time, wall time),
     batch b being one of worker b modulo their number, as they are and, with True, as they would be."""
     draws = [draw_replica(model, replica) for replica in range(REPLICAS)]
     cases = [
-        [
-            case_of(model, AS_RECORDED, replace(draw, batches=mended(replica, then)))
-            for replica, draw in enumerate(draws)
-        ]
+        [case_of(model, AS_RECORDED, replace(draw, batches=even(replica, then))) for replica, draw in enumerate(draws)]
         for then in (False, True)
     ]
     (found,) = _compared(model, (OTHER_BATCHES,), cases)
     return found
 
 
-def _compared(model: LoaderModel, changes: Sequence[Change], cases: Sequence[Sequence[Case]]) -> tuple[Prediction, ...]:
+def _compared(
+    model: LoaderModel, changes: Sequence[LoaderChange], cases: Sequence[Sequence[Case]]
+) -> tuple[Prediction, ...]:
     """The mean step with each change; `cases` has a row without a change and one for each of them."""
     times = times_of([case for row in cases for case in row]).reshape(len(cases), REPLICAS)
     ratios = times[1:] / times[0] * _errors(model, times[0], cases)[:, None]
@@ -234,7 +233,7 @@ def saving(model: LoaderModel, prediction: Prediction) -> tuple[int, int]:
     return max(0, round(now - prediction.high_ns)), max(0, round(now - prediction.low_ns))
 
 
-def _prediction(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence[Case]) -> Prediction:
+def _prediction(model: LoaderModel, change: LoaderChange, ratios: Floats, cases: Sequence[Case]) -> Prediction:
     """`cases` are those without and with the change."""
     pipeline, case = model.pipeline, cases[1]
     restarts = sizes(pipeline, change) * _restarts(pipeline, change, cases)  # an epoch has fewer steps
@@ -254,7 +253,7 @@ def _prediction(model: LoaderModel, change: Change, ratios: Floats, cases: Seque
     )
 
 
-def _widened(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence[Case]) -> tuple[float, float]:
+def _widened(model: LoaderModel, change: LoaderChange, ratios: Floats, cases: Sequence[Case]) -> tuple[float, float]:
     """Least and most, relative to the recorded step: what the replicas span, the errors known of the model, and that
     the next run has another pace."""
     doubt = _doubt(model, cases)
@@ -271,7 +270,7 @@ def _widened(model: LoaderModel, change: Change, ratios: Floats, cases: Sequence
     return max(low, middle * (1 - MOST_UNSURE)), min(high, middle * (1 + MOST_UNSURE))
 
 
-def _untried(model: LoaderModel, change: Change) -> bool:
+def _untried(model: LoaderModel, change: LoaderChange) -> bool:
     """Whether it has what the trial had not: batches of another size, or operators on samples that move to where they
     have another number of threads."""
     pipeline = model.pipeline
@@ -280,7 +279,7 @@ def _untried(model: LoaderModel, change: Change) -> bool:
     return sizes(pipeline, change) != 1 or (moves and not known)
 
 
-def _restarts(pipeline: Pipeline, change: Change, cases: Sequence[Case]) -> float:
+def _restarts(pipeline: Pipeline, change: LoaderChange, cases: Sequence[Case]) -> float:
     """What beginning epochs takes of a mean step: starting the workers, each as long, and waiting for a first batch."""
     before, after = (pipeline.starts * float(case.fetch.sum(axis=1).mean() + case.feed) for case in cases)
     now, then = (case.workers for case in cases)
@@ -292,7 +291,7 @@ def _restarts(pipeline: Pipeline, change: Change, cases: Sequence[Case]) -> floa
     return starting + min(after, pipeline.restart)
 
 
-def _same(pipeline: Pipeline, change: Change) -> bool:
+def _same(pipeline: Pipeline, change: LoaderChange) -> bool:
     """Whether nothing but the start of the workers is different."""
     return replace(different(pipeline, change), persistent=False) == AS_RECORDED
 
@@ -300,8 +299,8 @@ def _same(pipeline: Pipeline, change: Change) -> bool:
 def _doubt(model: LoaderModel, cases: Sequence[Case]) -> float:
     """Relative error to expect: of the simulation, of sharing cores, of this fit, and of other programs' load."""
     shared = max(law(case)["cores"] / max(law(case).values()) for case in cases)
-    crowded = TRIED if model.tried else CROWDED
-    return DOUBT + crowded * shared + abs(model.miss) + min(model.disturbed, TOO_NOISY)
+    contended = TRIED if model.tried else CONTENDED
+    return DOUBT + contended * shared + abs(model.miss) + min(model.disturbed, TOO_NOISY)
 
 
 def _basis(model: LoaderModel) -> str:

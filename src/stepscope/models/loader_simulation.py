@@ -32,10 +32,10 @@ class Case:
     `fetch` is a row (CPU time, other time) for each batch; `feed` the CPU time of serializing one; `step` the length of
     a step and `step_cpu` its CPU time, in all threads. `foreign` threads of other programs always want a core. CPU
     times hold with `at` busy cores and grow by the share `contention` of their length on one with each busy core more.
-    `crowding` scales the time that threads wait for a core: above 1 the system divides cores less well than equally.
-    `kept` is the part of the cores that is in use where more threads want one than there are.
-    A step that has waited for its batch takes the share `waking` longer. A worker that is at its next fetch hands a
-    batch over when that has ended or, at the latest, `hold` later, as it keeps Python's lock for so long.
+    `cpu_contention` scales the time that threads wait for a core: above 1 the system divides cores less well than
+    equally. `kept` is the part of the cores that is in use where more threads want one than there are. A step that has
+    waited for its batch takes the share `cold_cache_slowdown` longer. A worker that is at its next fetch hands a batch
+    over when that has ended or, at the latest, `hold` later, as it keeps Python's lock for so long.
     """
 
     workers: int
@@ -48,8 +48,8 @@ class Case:
     foreign: float = 0.0
     contention: float = 0.0
     at: float = 1.0
-    crowding: float = 1.0
-    waking: float = 0.0
+    cpu_contention: float = 1.0
+    cold_cache_slowdown: float = 0.0
     kept: float = 1.0
     hold: float = 0.0
 

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import BadInput, MissingData
 from stepscope.core.run import Run
 from stepscope.core.schema import Column, polars_schema
 from stepscope.models.calibration import calibration_of
 from stepscope.models.loader_cases import AS_RECORDED, different, sizes
-from stepscope.models.loader_model import Change, fit, predict
+from stepscope.models.loader_model import LoaderChange, fit, predict
 from stepscope.models.pipeline import pipeline
 
 __all__ = ["COLUMNS", "loader_table"]
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 def loader_table(
-    run: Run, workers: Sequence[int], change: Change, trial: Run | None = None, rank: int | None = None
+    run: Run, workers: Sequence[int], change: LoaderChange, trial: Run | None = None, rank: int | None = None
 ) -> pl.DataFrame:
     """Rows of COLUMNS for each of `workers`, with `change` besides. `rank` None: the one that waits longest.
 
@@ -59,7 +59,7 @@ def loader_table(
 
 
 def _known(run: Run, rank: int) -> int:
-    ranks = sorted(settled_steps(run)["rank"].unique().to_list())
+    ranks = sorted(enough_steps(run)["rank"].unique().to_list())
     if rank not in ranks:
         advice = f"name one of {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else "leave it out: there is one"
         raise BadInput("--rank", f"this run has no rank {rank}", next_step=advice)
@@ -67,9 +67,7 @@ def _known(run: Run, rank: int) -> int:
 
 
 def _slowest(run: Run) -> int:
-    waits = (
-        settled_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(pl.col("data_wait").mean())
-    )
+    waits = enough_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(pl.col("data_wait").mean())
     if waits.is_empty():
         raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
     return int(waits.sort(["data_wait", "rank"], descending=[True, False])["rank"][0])

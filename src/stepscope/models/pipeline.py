@@ -14,7 +14,7 @@ from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.analyses.lib.cores import job_cores
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.models.fetch_parts import Call, calls
@@ -42,12 +42,12 @@ class Pipeline:
     `further` that of threads beside it and the one that serializes. `size` are the bytes of a batch that training on
     the CPU touches, 0 where that is not known. `own` is what the training process does with a batch, wall time,
     `own_cpu` its CPU time there, in all of its `threads`, and `stood` the wall time in which it could run but had no
-    core, None if nobody watched; `handing` the wall time to get a batch that is ready, and `held` the mean wait besides
-    for a worker whose Python is busy with its next batch; `feed` the CPU time of serializing one, None if there was no
-    worker. `waited` is the wall time of a fetch in which its worker could run but had no core, None if nobody watched.
-    `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if nobody
-    watched. `device` says that there is one, `unseen` that it may have worked while the training process waited for a
-    batch. `batch_size` are the samples in a batch, None with a batch sampler of the user's own.
+    core, None if nobody watched; `transfer_cost` the wall time to get a batch that is ready, and `held` the mean wait
+    besides for a worker whose Python is busy with its next batch; `feed` the CPU time of serializing one, None if there
+    was no worker. `waited` is the wall time of a fetch in which its worker could run but had no core, None if nobody
+    watched. `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if
+    nobody watched. `device` says that there is one, `unseen` that it may have worked while the training process waited
+    for a batch. `batch_size` are the samples in a batch, None with a batch sampler of the user's own.
     """
 
     rank: int
@@ -62,7 +62,7 @@ class Pipeline:
     waited: float | None
     collate: float
     feed: float | None
-    handing: float
+    transfer_cost: float
     held: float
     own: float
     own_cpu: float | None
@@ -105,7 +105,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         fetch *= steps.wait / steps.batches / fetch[:, 1].mean()  # no other process: the wait is the fetch
     sent = spans.filter(pl.col("stage") == "serialize")
     feed = _mean(sent, pl.coalesce("cpu", pl.col("end") - pl.col("start")))
-    handing, held = _handing(spans)
+    transfer_cost, held = _transfer_cost(spans)
     exposed = _exposed(run, rank)
     cores, ranks = job_cores(run), _ranks_on_host(run, rank)
     if not cores:
@@ -129,7 +129,7 @@ def pipeline(run: Run, rank: int) -> Pipeline:
         waited=None if waited is None or not workers else waited * steps.duration / steps.batches,
         collate=_mean(spans.filter(pl.col("stage") == "collate"), _WALL) or 0.0,
         feed=feed,
-        handing=handing,
+        transfer_cost=transfer_cost,
         held=held,
         own=own,
         own_cpu=None if used is None else min(used, threads * own),  # the rest is of workers, outside their fetches
@@ -159,7 +159,7 @@ def fetches(run: Run, rank: int) -> npt.NDArray[np.float64]:
 
 
 def _steps(run: Run, rank: int) -> _Steps:
-    table = settled_steps(run).filter((pl.col("rank") == rank) & pl.col("data_wait").is_not_null())
+    table = enough_steps(run).filter((pl.col("rank") == rank) & pl.col("data_wait").is_not_null())
     if table.is_empty():
         raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
     begins = table["tags"].list.contains("epoch-start").fill_null(False)
@@ -222,7 +222,7 @@ def _fetches(spans: pl.DataFrame) -> npt.NDArray[np.float64]:
     return repeated
 
 
-def _handing(spans: pl.DataFrame) -> tuple[float, float]:
+def _transfer_cost(spans: pl.DataFrame) -> tuple[float, float]:
     """Wall time of taking a batch that is ready from a worker that is free, and mean wait besides for one that is not.
 
     The training process sleeps for a third of the first, until the worker has answered.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from stepscope.core.errors import MissingData
 from stepscope.models.loader_cases import BATCHES, Draw, LoaderModel, case_of
-from stepscope.models.loader_model import TOO_NOISY, Change, Prediction, evened, unfitted
+from stepscope.models.loader_model import TOO_NOISY, LoaderChange, Prediction, evened, unfitted
 from stepscope.models.loader_simulation import simulate
 from stepscope.models.pipeline import Pipeline
 
@@ -38,12 +38,17 @@ def without_slow_worker(measured: Pipeline, fetches: Mapping[int, Floats], slow:
 
 def _as_measured(model: LoaderModel, batches: Floats) -> LoaderModel:
     """With the part of the steps that wait for the slow worker, and what the simulation gets wrong of their length."""
-    draw = Draw(batches=batches, contention=model.contention.value, crowding=1.0, waking=model.waking.value)
+    draw = Draw(
+        batches=batches,
+        contention=model.contention.value,
+        cpu_contention=1.0,
+        cold_cache_slowdown=model.cold_cache_slowdown.value,
+    )
     for _ in range(2):  # how many steps wait hangs on their length, and that on how many do
-        case = case_of(model, Change(), draw)
+        case = case_of(model, LoaderChange(), draw)
         course = simulate([case])
         waited = float(course.waited[0])
-        model = replace(model, waited=waited, step=model.pipeline.own / (1 + model.waking.value * waited))
+        model = replace(model, waited=waited, step=model.pipeline.own / (1 + model.cold_cache_slowdown.value * waited))
     pipeline = model.pipeline
     return replace(model, miss=pipeline.batches * float(course.intervals([case])[0]) / pipeline.step - 1)
 

@@ -23,8 +23,8 @@ struct LoaderCase {
     double foreign;
     double contention;
     double at;
-    double crowding;
-    double waking;
+    double cpu_contention;
+    double cold_cache_slowdown;
     double kept;
     double hold;
 
@@ -131,7 +131,7 @@ private:
         answered_ = false;
         const bool waited = now_ - idle_from_ > kWaited * case_.step;
         waited_ += waited ? 1 : 0;
-        trainer() = {case_.step * (waited ? 1 + case_.waking : 1.0), case_.step_cpu / std::max(case_.step, kDone)};
+        trainer() = {case_.step * (waited ? 1 + case_.cold_cache_slowdown : 1.0), case_.step_cpu / std::max(case_.step, kDone)};
         ++taken_;
     }
 
@@ -145,13 +145,13 @@ private:
         for (const Thread& thread : threads_) {
             wanted += thread.demand;
         }
-        const bool crowded = wanted > case_.cores * (1 + kDone);
-        const double part = crowded ? case_.kept * case_.cores / wanted : 1.0;
+        const bool contended = wanted > case_.cores * (1 + kDone);
+        const double part = contended ? case_.kept * case_.cores / wanted : 1.0;
         const double dearer = inflation(std::min(case_.cores, wanted)) / inflation(case_.at);
         double passed = kIdle;
         for (Thread& thread : threads_) {
             const double chance = std::pow(part, std::clamp(thread.demand, 1.0, kTogether));
-            const double slower = dearer * (1 + case_.crowding * (1 / chance - 1));
+            const double slower = dearer * (1 + case_.cpu_contention * (1 / chance - 1));
             thread.speed = 1 / (1 + std::min(thread.demand, 1.0) * (slower - 1));
             passed = std::min(passed, thread.left / thread.speed);
         }

@@ -11,7 +11,7 @@ _FIXED = {
     "serializing and sending": 4, "idle, out of order": 5, "waiting for a core": 6,
     "idle, queue full": -1, "neither": -1, "other": -1,
 }  # fmt: skip
-"""Colors of what is seen in several pictures, -1 the last one; web-app/src/blocks/colours.ts has the same."""
+"""Colors of what is seen in several pictures, -1 the last one; web-app/src/blocks/colors.ts has the same."""
 
 
 def shares(values: Sequence[float]) -> list[float]:

@@ -35,7 +35,7 @@ __all__ = ["SCHEMA", "VERSION", "dumps", "finite", "frame_document", "page_docum
 SCHEMA = "stepscope-report"
 """Value of the key `schema`."""
 
-VERSION = 1
+VERSION = 2
 """Raised when a key is removed or changes its meaning; new keys do not raise it."""
 
 

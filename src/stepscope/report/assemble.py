@@ -11,17 +11,17 @@ from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import Section
 from stepscope.core.run import Run, chain
-from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes, Unchecked
+from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes
 from stepscope.report.diagnose import diagnose
 
 __all__ = ["SECTIONS", "assemble", "first_screen", "step_times"]
 
 _OF_XLA = "not known from a profile of XLA; of a job in PyTorch or Paddle `stepscope run -- COMMAND` records them"
 
-SECTIONS = Group("report.sections", Section)
+SECTIONS = PluginGroup("report.sections", Section)
 """All sections."""
 
 
@@ -44,7 +44,7 @@ def _report(run: Run, sections: Mapping[str, Section]) -> Report:
         verdict=diagnosis.verdict,
         findings=tuple(diagnosis.findings),
         checked=diagnosis.checked,
-        unchecked=tuple(Unchecked(rule=u.rule, missing=u.missing, how=u.how) for u in diagnosis.unchecked),
+        unchecked=diagnosis.unchecked,
         skipped=tuple(Skipped(**row) for row in run.optional("skipped").iter_rows(named=True)),
         parts=tuple(part for part, _ in parts),
         failed=(*diagnosis.failed, *(f"section {part.name}" for part, has_failed in parts if has_failed)),

@@ -16,14 +16,15 @@ from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
 from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Finding, Rule
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
+from stepscope.render.document import Unchecked
 from stepscope.report.overlaps import held, overlaps
 
-__all__ = ["RULES", "Diagnosis", "Unchecked", "diagnose"]
+__all__ = ["RULES", "Diagnosis", "diagnose"]
 
-RULES = Group("rules", Rule)
+RULES = PluginGroup("rules", Rule)
 
 REASON = 0.25  # of the gain of the general finding: what saves less than that is not the reason for it
 REPLACED = 0.7  # of the gain of another way to save the same time: a cause that saves much less stands beside it
@@ -34,15 +35,6 @@ ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that wai
 
 
 _SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unchecked:
-    """A rule that the run could not answer: what it lacks, and how to record it."""
-
-    rule: str
-    missing: str
-    how: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from stepscope.core.paths import AnyPath, shown
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES
 from stepscope.storage.cache import say_if_unusable, tables_of
-from stepscope.storage.folders import Source, find, named
+from stepscope.storage.folders import RankFiles, find, named
 from stepscope.storage.opening import Unit, check_apart, left_over, open_source
 from stepscope.storage.ranks import Compute, RanksDone, open_ranks
 from stepscope.storage.workers import Workers
@@ -38,7 +38,7 @@ def open_run(
     sink = Sink()
     sources = find(paths, sink, words)
     match sources:
-        case [Source(paths=[file], read=None)] if [file] == paths:
+        case [RankFiles(paths=[file], read=None)] if [file] == paths:
             return Run(tables_of(file, use_cache=use_cache, wait=False, progress=progress), name)
         case [_] | []:
             return _together(name, sources, sink, paths, use_cache=use_cache)
@@ -52,7 +52,7 @@ def open_run(
             )
 
 
-def _together(name: str, sources: Sequence[Source], sink: Sink, paths: Sequence[AnyPath], *, use_cache: bool) -> Run:
+def _together(name: str, sources: Sequence[RankFiles], sink: Sink, paths: Sequence[AnyPath], *, use_cache: bool) -> Run:
     """All sources in the memory of this process."""
     opened = [open_source(source, use_cache=use_cache) for source in sources]
     left_over(opened, sink, paths)

@@ -25,9 +25,9 @@ from stepscope import __version__, importers
 from stepscope.core import background, importing
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Progress, Sink
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.paths import AnyPath
 from stepscope.core.schema import TABLES
-from stepscope.core.tables import LazyTables
 from stepscope.storage.content import Signature, Version, content_of, mark_of, recall, remember
 from stepscope.storage.entry import LIST, Damaged, Entry, Interrupted, read_entry, remove, write_entry
 from stepscope.storage.space import make_room
@@ -206,7 +206,7 @@ class _Reader:
     parsed: Tables | None = None
 
     def read(self, table: str, columns: Sequence[str], where: pl.Expr | None = None) -> pl.DataFrame:
-        """See `core.tables.Source`."""
+        """See `core.lazy_tables.RowSource`."""
         if self.parsed is None:
             try:
                 return self._renamed(self.entry.read(table, columns, where))

@@ -15,7 +15,7 @@ from stepscope.core.wrong_file_type import foreign
 from stepscope.importers import IMPORTERS, MAKE_A_RUN, head
 from stepscope.run_format.files import RUN
 
-__all__ = ["Source", "find", "named", "nothing_in", "size_of", "stamp_of", "worker_of"]
+__all__ = ["RankFiles", "find", "named", "nothing_in", "size_of", "stamp_of", "worker_of"]
 
 _SPAN = re.compile(r"^(?P<worker>.*?)(?:\.(?P<stamp>\d+))?\.pt\.trace\.json(?:\.gz)?$")
 _MILLISECONDS_END = 10**15  # older writers stamp milliseconds, about 1.6e12; today's nanoseconds, about 1.8e18
@@ -26,7 +26,7 @@ _LOOKED_AT = 20  # files of a folder without traces: what they are is the same f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RankFiles:
     """What is opened in one go: the traces of one worker, or (`read` is given) one process of a run.
 
     `asked`: the user named the file itself, so it must be readable; of a folder's files some may be broken.
@@ -43,19 +43,19 @@ def named(words: Iterable[str | AnyPath]) -> list[AnyPath]:
     return list(dict.fromkeys(found))
 
 
-def find(paths: Sequence[AnyPath], sink: Sink, words: Iterable[str | AnyPath] = ()) -> list[Source]:
+def find(paths: Sequence[AnyPath], sink: Sink, words: Iterable[str | AnyPath] = ()) -> list[RankFiles]:
     """Everything in some files and folders that may hold ranks. What is of no rank goes to `sink`.
 
     A file that is one of `words`, not only in a folder or a pattern, was asked for. Raises BadInput for a folder
     without anything, unless there are other paths.
     """
-    sources: list[Source] = []
+    sources: list[RankFiles] = []
     asked = {_as_path(word) for word in words}
     for path in paths:
         if not is_folder(path):
             if len(paths) > 1 and not is_file(path):
                 head(path)  # says what is wrong with it
-            sources.append(Source(paths=(path,), asked=str(path) in asked))
+            sources.append(RankFiles(paths=(path,), asked=str(path) in asked))
             continue
         inside = _of_folder(path, sink)
         if inside is None and len(paths) == 1:
@@ -90,7 +90,7 @@ def stamp_of(path: AnyPath) -> int:
     return stamp * 10**6 if stamp < _MILLISECONDS_END else stamp
 
 
-def size_of(source: Source) -> int:
+def size_of(source: RankFiles) -> int:
     """Bytes of the files of a source; 0 where nobody can tell."""
     try:
         files = source.paths if source.read is None else filter(is_file, source.paths[0].glob("*"))
@@ -123,18 +123,18 @@ def _quote(word: str) -> str:
     return f"See what is there, for instance with `ls {folder if not _WILD.search(folder) else '.'}`. {MAKE_A_RUN}"
 
 
-def _of_folder(path: AnyPath, sink: Sink) -> list[Source] | None:
+def _of_folder(path: AnyPath, sink: Sink) -> list[RankFiles] | None:
     """The processes of a run, which may be none, or the traces of a folder; None if it is neither."""
     for importer in IMPORTERS.load().values():
         if importer.sniff(path, b""):
             if importer.split is None:
-                return [Source(paths=(path,), read=partial(importer.read, path))]
-            return [Source(paths=(part.path,), read=part.read) for part in importer.split(path, sink)]
+                return [RankFiles(paths=(path,), read=partial(importer.read, path))]
+            return [RankFiles(paths=(part.path,), read=part.read) for part in importer.split(path, sink)]
     try:
         files = {str(file): file for pattern in _trace_names() for file in path.glob(pattern) if _is_meant(file)}
     except OSError:
         return None
-    return [Source(paths=(files[name],)) for name in sorted(files)] or None
+    return [RankFiles(paths=(files[name],)) for name in sorted(files)] or None
 
 
 def _trace_names() -> list[str]:
@@ -151,15 +151,15 @@ def _as_path(word: str | AnyPath) -> str:
     return str(Path(word)) if isinstance(word, str) and not is_url(word) else shown(word)
 
 
-def _by_worker(sources: Iterable[Source]) -> list[Source]:
+def _by_worker(sources: Iterable[RankFiles]) -> list[RankFiles]:
     """The same, with the stamped traces of a worker, which are spans of its time, in one source."""
-    groups: dict[tuple[str, str], list[Source]] = {}
+    groups: dict[tuple[str, str], list[RankFiles]] = {}
     for source in sources:
         path = source.paths[0]
         alone = source.read is not None or not stamp_of(path)
         groups.setdefault((str(path.parent), path.name if alone else f"{worker_of(path)}/"), []).append(source)
     return [
-        Source(
+        RankFiles(
             paths=tuple(path for source in group for path in source.paths),
             read=group[0].read,
             asked=any(source.asked for source in group),

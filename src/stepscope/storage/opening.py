@@ -18,7 +18,7 @@ from stepscope.core.schema import TABLES
 from stepscope.core.wrong_file_type import foreign
 from stepscope.importers import HEAD_SIZE, IMPORTERS, head, importer_of, merge
 from stepscope.storage.cache import fill, tables_of
-from stepscope.storage.folders import Source, nothing_in, stamp_of, worker_of
+from stepscope.storage.folders import RankFiles, nothing_in, stamp_of, worker_of
 
 __all__ = ["Opened", "Unit", "check_apart", "left_over", "open_source"]
 
@@ -46,7 +46,7 @@ class Opened:
     failed: BadInput | None = None
 
 
-def open_source(source: Source, *, use_cache: bool, wait: bool = True) -> Opened:
+def open_source(source: RankFiles, *, use_cache: bool, wait: bool = True) -> Opened:
     """Read a source. A trace that cannot be read is counted.
 
     Raises BadInput for two traces of one rank, and for one that cannot be read if the user asked for that file.

@@ -17,12 +17,12 @@ import polars as pl
 from stepscope.core import background
 from stepscope.core.errors import BadInput, MissingData
 from stepscope.core.importing import Sink
+from stepscope.core.lazy_tables import LazyTables
 from stepscope.core.paths import AnyPath
 from stepscope.core.run import Run, stack
 from stepscope.core.schema import TABLES
-from stepscope.core.tables import LazyTables
 from stepscope.storage.cache import PACKED
-from stepscope.storage.folders import Source, size_of
+from stepscope.storage.folders import RankFiles, size_of
 from stepscope.storage.opening import Opened, Unit, check_apart, left_over, open_source
 from stepscope.storage.workers import Died, Workers, carry_out
 
@@ -61,7 +61,7 @@ class _Answer:
 def open_ranks(
     name: str,
     paths: Sequence[AnyPath],
-    sources: Sequence[Source],
+    sources: Sequence[RankFiles],
     sink: Sink,
     workers: Workers,
     *,
@@ -90,7 +90,7 @@ def open_ranks(
 class _Job:
     """The ranks of a run, in order, each with the place of its source, and the tables of what is of no rank."""
 
-    sources: Sequence[Source]
+    sources: Sequence[RankFiles]
     workers: Workers
     use_cache: bool
     ranks: list[tuple[int, _Rank]] = field(default_factory=list)
@@ -123,7 +123,7 @@ class _Job:
         return [cast(T | MissingData, known[compute]) for known in results.values()]
 
     def read(self, table: str, columns: Sequence[str], where: pl.Expr | None = None) -> pl.DataFrame:
-        """See `core.tables.Source`."""
+        """See `core.lazy_tables.RowSource`."""
         frames = {rank.unit.ranks: rank.unit.tables[table] for _, rank in self.ranks if table in rank.unit.tables}
         if table in EVENTS:
             holders = {place for place, rank in self.ranks if rank.rows.get(table)}
@@ -136,7 +136,7 @@ class _Job:
         return (whole if where is None else whole.filter(where)).select(columns)
 
     def ask(
-        self, task: Callable[[Source], T], places: Collection[int], progress: RanksDone | None = None
+        self, task: Callable[[RankFiles], T], places: Collection[int], progress: RanksDone | None = None
     ) -> Iterator[tuple[int, T | Died]]:
         """What workers give for some sources, with their places, as they are done."""
         items = {place: self.sources[place] for place in sorted(places)}
@@ -151,7 +151,7 @@ class _Job:
                 progress(ready, len(items), size, whole)
             yield place, result
 
-    def _surely(self, task: Callable[[Source], T], places: Collection[int]) -> Iterator[T]:
+    def _surely(self, task: Callable[[RankFiles], T], places: Collection[int]) -> Iterator[T]:
         """As `ask`, for what was opened once before. Raises BadInput if workers die of it now."""
         for place, result in self.ask(task, places):
             if isinstance(result, Died):
@@ -160,11 +160,11 @@ class _Job:
             yield result
 
 
-def _is_packed(source: Source) -> bool:
+def _is_packed(source: RankFiles) -> bool:
     return source.paths[0].name.endswith(".gz")
 
 
-def _answer(source: Source, *, first: Compute | None, use_cache: bool) -> _Answer:
+def _answer(source: RankFiles, *, first: Compute | None, use_cache: bool) -> _Answer:
     """In a worker: open a source and compute `first` on each rank of it."""
     answer = _opened(source, first, use_cache=use_cache)
     if sum(sum(rank.rows.values()) for rank in answer.ranks) > MANY_ROWS:
@@ -172,7 +172,7 @@ def _answer(source: Source, *, first: Compute | None, use_cache: bool) -> _Answe
     return answer
 
 
-def _opened(source: Source, first: Compute | None, *, use_cache: bool) -> _Answer:
+def _opened(source: RankFiles, first: Compute | None, *, use_cache: bool) -> _Answer:
     with background.awaited():
         opened = open_source(source, use_cache=use_cache, wait=False)
         ranks = tuple(_rank(unit, first) for unit in opened.units)
@@ -196,7 +196,7 @@ def _of_rank(computes: Sequence[Callable[[Run], object]], run: Run) -> None:
 
 
 def _columns(
-    source: Source, *, table: str, columns: tuple[str, ...], where: pl.Expr | None, use_cache: bool
+    source: RankFiles, *, table: str, columns: tuple[str, ...], where: pl.Expr | None, use_cache: bool
 ) -> dict[tuple[int, ...], pl.DataFrame]:
     """In a worker: columns of the rows of a table that pass a test, by the ranks of each unit."""
     opened = open_source(source, use_cache=use_cache)
@@ -207,7 +207,7 @@ def _chosen(run: Run, table: str, columns: tuple[str, ...], where: pl.Expr | Non
     return run.optional(table, *columns) if where is None else run.where(table, where, *columns)
 
 
-def _given_up(source: Source, died: Died) -> _Answer:
+def _given_up(source: RankFiles, died: Died) -> _Answer:
     """A rank that no worker survives is left out like a broken file: the others are worth a report."""
     path = source.paths[0]
     error = BadInput(path, _why(died), next_step="Open it on a machine with more memory.")

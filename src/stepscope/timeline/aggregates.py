@@ -13,18 +13,18 @@ from stepscope.core.run import Run
 from stepscope.timeline.content import Category, Spans
 from stepscope.timeline.contents import chosen
 from stepscope.timeline.frame import inside
-from stepscope.timeline.lanes import Ints, Lane
+from stepscope.timeline.lanes import Ints, SpanLane
 
-__all__ = ["Group", "NameSum", "Sums", "sums"]
+__all__ = ["AggregateGroup", "NameSum", "Sums", "sums"]
 
-Group = Literal["work", "around", "idle", "path"]
+AggregateGroup = Literal["work", "around", "idle", "path"]
 """Kernels, operators and calls; what stands around them: steps, annotations, Python frames, marks of the profiler; idle
 times of devices; the critical path. Each by itself, as they are the same time."""
 
 MOST_ROWS = 200  # of a group, by their own time; how many names there are is told
 MOST_UNIONS = 500_000  # spans of which unions are made: half a second; of more only the sums are told
 _AROUND: frozenset[Category] = frozenset(("step", "annotation", "python", "other"))
-Key = tuple[Group, str, Category]
+Key = tuple[AggregateGroup, str, Category]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class NameSum:
     them run, `union` once; None: not computed, there are too many spans.
     """
 
-    group: Group
+    group: AggregateGroup
     name: str
     category: Category
     count: int
@@ -102,7 +102,7 @@ def _key(content: Spans, code: int) -> Key:
 def _leading(keys: Sequence[Key], own: Ints) -> list[int]:
     """The places of the rows that are told: of each group those with most time."""
     order = np.argsort(-own, kind="stable").tolist()
-    return [k for group in get_args(Group) for k in [k for k in order if keys[k][0] == group][:MOST_ROWS]]
+    return [k for group in get_args(AggregateGroup) for k in [k for k in order if keys[k][0] == group][:MOST_ROWS]]
 
 
 def _of(content: Spans, window: tuple[int, int]) -> Iterator[_Piece]:
@@ -122,7 +122,12 @@ def _of(content: Spans, window: tuple[int, int]) -> Iterator[_Piece]:
 
 
 def _take(
-    own: Ints, above: Lane, held: tuple[int, int], below: Lane, placed: tuple[int, int], times: tuple[Ints, Ints]
+    own: Ints,
+    above: SpanLane,
+    held: tuple[int, int],
+    below: SpanLane,
+    placed: tuple[int, int],
+    times: tuple[Ints, Ints],
 ) -> None:
     """Take the times of spans from those of the lane above that they lie in."""
     rows = slice(*placed) if placed[1] > placed[0] else slice(0, 0)

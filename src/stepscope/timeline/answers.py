@@ -9,7 +9,7 @@ from stepscope.timeline.aggregates import Sums
 from stepscope.timeline.content import Floats
 from stepscope.timeline.contents import notes, origin, tracks
 from stepscope.timeline.details import Event, Link
-from stepscope.timeline.frame import Frame, LaneFrame, SpanFrame, ValueFrame
+from stepscope.timeline.frame import LaneFrame, SpanFrame, ValueFrame, WindowFrame
 from stepscope.timeline.search import Found, Ref
 
 __all__ = ["event_answer", "found_answer", "frame_answer", "sums_answer", "tracks_answer", "values_answer"]
@@ -25,7 +25,7 @@ def tracks_answer(run: Run) -> dict[str, Any]:
     return {"origin": str(first), "end": end, "tracks": rows, "notes": list(notes(run))}
 
 
-def frame_answer(frame: Frame, first: int) -> dict[str, Any]:
+def frame_answer(frame: WindowFrame, first: int) -> dict[str, Any]:
     """A frame; of spans that are drawn by themselves `length` instead of the end."""
     return {
         "start": frame.start - first,

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from stepscope.core.intervals import Spans as Set
 from stepscope.core.schema import Unit
-from stepscope.timeline.lanes import Ints, Lane
+from stepscope.timeline.lanes import Ints, SpanLane
 
 __all__ = ["DERIVED", "Category", "Content", "Kind", "Series", "Share", "Spans", "Track"]
 
@@ -51,7 +51,7 @@ class Spans:
     """Spans of a track; `names` and `categories` by number of name. `table` is the table or analysis of their rows."""
 
     track: Track
-    lanes: tuple[Lane, ...]
+    lanes: tuple[SpanLane, ...]
     names: tuple[str, ...]
     categories: tuple[Category, ...]
     table: str

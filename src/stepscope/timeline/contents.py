@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from stepscope.core.run import Run, chain
-from stepscope.timeline.clock import on_clock
 from stepscope.timeline.content import Content, Kind, Track
 from stepscope.timeline.derived import gap_spans, path_spans, queue_values
 from stepscope.timeline.spans import TRACE_CLOCK, device_spans, host_spans, loader_spans, step_spans
+from stepscope.timeline.trace_clock import on_clock
 from stepscope.timeline.values import device_values, memory_values, system_values, trace_counters
 
 __all__ = ["chosen", "contents", "notes", "origin", "tracks"]

@@ -14,7 +14,7 @@ from stepscope.timeline.answers import tracks_answer, values_answer
 from stepscope.timeline.content import Content, Spans
 from stepscope.timeline.contents import chosen, origin, tracks
 from stepscope.timeline.frame import ValueFrame, frame, inside
-from stepscope.timeline.lanes import Ints, Lane
+from stepscope.timeline.lanes import Ints, SpanLane
 from stepscope.timeline.rows import TABLES_TOLD, columns_of, columns_told, rows_of
 from stepscope.timeline.windows import step_window, typical
 
@@ -110,7 +110,7 @@ class _Numbers:
 
 
 def _lane(
-    run: Run, content: Spans, lane: Lane, window: tuple[int, int], origin_: int, names: _Numbers, told: _Numbers
+    run: Run, content: Spans, lane: SpanLane, window: tuple[int, int], origin_: int, names: _Numbers, told: _Numbers
 ) -> dict[str, Any]:
     """The spans of a lane in the window: each start as what it is after the start before."""
     first, last = inside(lane, *window)

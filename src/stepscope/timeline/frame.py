@@ -13,9 +13,9 @@ import numpy.typing as npt
 from stepscope.core.run import Run
 from stepscope.timeline.content import Category, Content, Floats, Series, Share, Spans
 from stepscope.timeline.contents import chosen
-from stepscope.timeline.lanes import Ints, Lane
+from stepscope.timeline.lanes import Ints, SpanLane
 
-__all__ = ["MOST_PIXELS", "Cut", "Frame", "LaneFrame", "SpanFrame", "ValueFrame", "cut", "frame", "inside"]
+__all__ = ["MOST_PIXELS", "Cut", "LaneFrame", "SpanFrame", "ValueFrame", "WindowFrame", "cut", "frame", "inside"]
 
 MOST_PIXELS = 8192  # no screen is wider; it bounds the answer
 
@@ -67,7 +67,7 @@ class ValueFrame:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class WindowFrame:
     """What is drawn of [start, end) in `width` pixels; `names` with their categories are what numbers of names mean."""
 
     start: int
@@ -77,7 +77,7 @@ class Frame:
     tracks: tuple[SpanFrame | ValueFrame, ...]
 
 
-def frame(run: Run, window: tuple[int, int], width: int, tracks: Sequence[str] | None = None) -> Frame:
+def frame(run: Run, window: tuple[int, int], width: int, tracks: Sequence[str] | None = None) -> WindowFrame:
     """What is drawn of a window (ns on the clock of the run) of the named tracks, or of all.
 
     Raises ValueError for an empty window or width, KeyError for a track that there is not.
@@ -87,16 +87,16 @@ def frame(run: Run, window: tuple[int, int], width: int, tracks: Sequence[str] |
         raise ValueError(f"a window of {end - start} ns in {width} pixels")
     names = _Names()
     found = tuple(_drawn(content, start, end, width, names) for content in chosen(run, tracks))
-    return Frame(start, end, width, tuple(names.number), found)
+    return WindowFrame(start, end, width, tuple(names.number), found)
 
 
-def inside(lane: Lane, start: int, end: int) -> tuple[int, int]:
+def inside(lane: SpanLane, start: int, end: int) -> tuple[int, int]:
     """The places of the spans that touch a window, from the first to before the last; empty ones at its start do."""
     first = min(np.searchsorted(lane.end, start, side="right"), np.searchsorted(lane.start, start, side="left"))
     return int(first), int(np.searchsorted(lane.start, end, side="left"))
 
 
-def cut(lane: Lane, start: int, end: int, width: int) -> Cut | None:
+def cut(lane: SpanLane, start: int, end: int, width: int) -> Cut | None:
     """What is drawn of a lane; None if nothing of it touches the window."""
     first, last = inside(lane, start, end)
     if first >= last:
@@ -118,7 +118,7 @@ def cut(lane: Lane, start: int, end: int, width: int) -> Cut | None:
     return made
 
 
-def _merged(lane: Lane, begins: Ints, stops: Ints) -> tuple[Ints, Ints]:
+def _merged(lane: SpanLane, begins: Ints, stops: Ints) -> tuple[Ints, Ints]:
     """How long the spans from each place to before another are together, and which is the longest."""
     if not len(begins):
         return begins, begins
@@ -163,7 +163,7 @@ def _drawn(content: Content, start: int, end: int, width: int, names: _Names) ->
     return SpanFrame(content.track.id, drawn, merged, tuple(lanes))
 
 
-def _lane_frame(content: Spans, number: int, lane: Lane, found: Cut, names: _Names) -> LaneFrame:
+def _lane_frame(content: Spans, number: int, lane: SpanLane, found: Cut, names: _Names) -> LaneFrame:
     codes = names.of(content, np.concatenate((lane.name[found.drawn], lane.name[found.longest])))
     single = len(found.drawn)
     return LaneFrame(

@@ -7,14 +7,14 @@ import numpy.typing as npt
 
 from stepscope.core.nesting import nest
 
-__all__ = ["Codes", "Ints", "Lane", "lanes"]
+__all__ = ["Codes", "Ints", "SpanLane", "lanes"]
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lane:
+class SpanLane:
     """Spans in order of time, none of which begins before the one before it has ended.
 
     `name` are numbers of names, `row` the rows of the core table that the spans are from. `sums` are the lengths of the
@@ -32,7 +32,7 @@ class Lane:
     nests: bool = True
 
 
-def lanes(start: Ints, end: Ints, name: Codes, row: Ints) -> tuple[Lane, ...]:
+def lanes(start: Ints, end: Ints, name: Codes, row: Ints) -> tuple[SpanLane, ...]:
     """The lanes of the spans of one track: what lies inside another is a lane below it.
 
     Spans that begin in another and end after it get lanes of their own, below all others.
@@ -82,10 +82,10 @@ def _first_fit(rows: Ints, start: Ints, end: Ints) -> list[Ints]:
     return [np.array(lane, dtype=np.int64) for lane in placed]
 
 
-def _lane(start: Ints, end: Ints, name: Codes, row: Ints, *, nests: bool) -> Lane:
+def _lane(start: Ints, end: Ints, name: Codes, row: Ints, *, nests: bool) -> SpanLane:
     length = end - start
     sums = np.concatenate(([0], np.cumsum(length)))
     count = max(len(start), 1)
     scale = max(1, int(length.max(initial=0)) * count // 2**62 + 1)  # so that the product is an int64
     longest = np.concatenate((length // scale * count + np.arange(len(start)), [0]))
-    return Lane(start, end, name, row, sums, longest, nests)
+    return SpanLane(start, end, name, row, sums, longest, nests)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from stepscope.core.run import Run
 from stepscope.timeline.content import DERIVED, Spans
 from stepscope.timeline.contents import chosen
-from stepscope.timeline.lanes import Lane
+from stepscope.timeline.lanes import SpanLane
 
 __all__ = ["Found", "Ref", "find"]
 
@@ -49,7 +49,7 @@ class _Place:
 
     content: Spans
     number: int
-    lane: Lane
+    lane: SpanLane
     matches: Bools
 
 

@@ -10,10 +10,10 @@ from stepscope.analyses.steps.steps import steps
 from stepscope.core.communication import is_communication
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
-from stepscope.timeline.clock import on_clock
 from stepscope.timeline.content import Category, Kind, Spans, Track
 from stepscope.timeline.lanes import Ints
 from stepscope.timeline.naming import Naming, named, spans_of
+from stepscope.timeline.trace_clock import on_clock
 
 __all__ = [
     "TRACE_CLOCK", "device_spans", "host_spans", "loader_spans", "parts", "process_name", "step_spans", "track",

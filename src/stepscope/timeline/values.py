@@ -11,10 +11,10 @@ from stepscope.analyses.memory.lib.memory_events import memory_events, named_dev
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import spans, union
 from stepscope.core.run import Run
-from stepscope.timeline.clock import on_clock
 from stepscope.timeline.content import Series, Share, Track
 from stepscope.timeline.lanes import Ints
 from stepscope.timeline.spans import process_name
+from stepscope.timeline.trace_clock import on_clock
 
 __all__ = ["device_values", "memory_values", "system_values", "trace_counters"]
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from stepscope.core.run import Run
 from stepscope.core.schema import Clock
-from stepscope.timeline.clock import on_clock
 from stepscope.timeline.content import Content, Spans
 from stepscope.timeline.contents import contents, origin, tracks
 from stepscope.timeline.lanes import Ints
+from stepscope.timeline.trace_clock import on_clock
 
 __all__ = ["drawn", "place", "step_window", "typical"]
 

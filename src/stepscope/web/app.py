@@ -9,12 +9,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.web import Opened, Routes
 
 __all__ = ["ROUTES", "TOKEN_COOKIE", "application"]
 
-ROUTES = Group("web.routes", Routes)
+ROUTES = PluginGroup("web.routes", Routes)
 """All modules that answer requests."""
 
 TOKEN_COOKIE = "stepscope-token"

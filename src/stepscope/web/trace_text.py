@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.core.run import Run
 from stepscope.timeline import columns_told, contents, inside, origin, rows_of, tracks
 from stepscope.timeline.content import Content, Series, Spans
-from stepscope.timeline.lanes import Ints, Lane
+from stepscope.timeline.lanes import Ints, SpanLane
 
 __all__ = ["MOST_SPANS", "count", "trace_text"]
 
@@ -145,7 +145,9 @@ def _lines(lines: pl.Series) -> str:
     return ",\n".join(lines.to_list()) + "\n"
 
 
-def _launching(part: Spans, told: pl.DataFrame, lane: Lane, at: slice, first: int, pid: int, tid: int) -> pl.DataFrame:
+def _launching(
+    part: Spans, told: pl.DataFrame, lane: SpanLane, at: slice, first: int, pid: int, tid: int
+) -> pl.DataFrame:
     """Those spans that a launch leads from, or to."""
     side = {"host": "from", "device": "to"}.get(part.table)
     if side is None or "correlation" not in told.columns:

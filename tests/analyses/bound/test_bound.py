@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from stepscope.analyses.bound.bound import bound
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.schema import Column
 
 NAME = Column("name", pl.String, None, "a name")

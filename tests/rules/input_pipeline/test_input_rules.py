@@ -12,8 +12,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Finding, Gain, Place, Rule, Title
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth, build
+from stepscope.models.input_stall import input_stall
 from stepscope.models.pipeline import pipeline
-from stepscope.models.waiting_input import waiting_input
 from stepscope.models.worker_pace import without_slow_worker
 from stepscope.render.format import title_text
 from stepscope.report.diagnose import RULES, _with_rules, diagnose
@@ -81,7 +81,7 @@ def test_workers_that_wait_are_no_workers_that_compute() -> None:
 def test_waits_for_a_core_are_told_from_waits_for_files_or_nothing_is_said() -> None:
     parts: Parts = (("read", "data.download", 115, 5), ("collate", "torch.c", 5, 5))
     with pytest.raises(MissingData, match="waits of the loader for a core"):
-        waiting_input(loading(parts))
+        input_stall(loading(parts))
     assert rules_of(loading(parts)) == ["input-bound"]
 
 
@@ -91,7 +91,7 @@ def test_full_cores_and_no_part_that_stands_out_leave_the_general_finding() -> N
 
 
 def test_more_workers_are_not_advised_where_no_core_is_free() -> None:
-    full = waiting_input(loading(EVEN, cores=1.1))
+    full = input_stall(loading(EVEN, cores=1.1))
     assert full is not None
     assert full.best is None
 
@@ -212,8 +212,8 @@ def test_a_worker_is_slow_only_if_its_times_are_apart_from_those_of_the_others()
         assert not list(RULES.get("slow-worker").check(workers_of(*times, jitter=jitter)))
 
 
-@pytest.mark.parametrize(("own", "mended"), [(5, 5), (12, 12), (2, 20 / 4)])
-def test_a_slow_worker_costs_what_is_above_training_and_the_pace_of_the_others(own: float, mended: float) -> None:
+@pytest.mark.parametrize(("own", "fixed"), [(5, 5), (12, 12), (2, 20 / 4)])
+def test_a_slow_worker_costs_what_is_above_training_and_the_pace_of_the_others(own: float, fixed: float) -> None:
     """60 ms of one of four workers make steps of 15; without it 20 ms of four make steps of 5, where training can."""
     synth = Synth().add("meta", source="run.json", key="cores", value='{"effective": 32}')
     synth.add("loaders", loader=0, train=True, num_workers=4, prefetch_factor=2)
@@ -225,7 +225,7 @@ def test_a_slow_worker_costs_what_is_above_training_and_the_pace_of_the_others(o
     measured = pipeline(synth.run(), 0)
     paces = {worker: np.array([[6, 60] if worker == 1 else [2, 20]]) * float(MS) for worker in range(4)}
     found = without_slow_worker(measured, paces, 1)
-    assert found.step_ns == pytest.approx(mended * MS, rel=0.08)  # a step that has not waited is shorter
+    assert found.step_ns == pytest.approx(fixed * MS, rel=0.08)  # a step that has not waited is shorter
     assert found.low_ns < found.step_ns < found.high_ns
     with pytest.raises(MissingData, match="other programs had the cores"):
         without_slow_worker(replace(measured, foreign=20.0), paces, 1)
@@ -322,7 +322,7 @@ def always(gain: float, rank: int, explains: str = "", low: float = 0) -> Rule:
         saved = Gain(
             low_ns=round(low * MS), high_ns=round(gain * MS), step_ns=1000 * MS, basis="test", confidence="table"
         )
-        advice = (Advice(text="Mend it"),)
+        advice = (Advice(text="Fix it"),)
         yield Finding(title=Title("It"), cause="model", evidence=(), gain=saved, advice=advice, ranks=(rank,))
 
     return Rule(check=check, example=lambda synth, fixed: None, explains=explains)
@@ -392,6 +392,6 @@ def alone(*, cpu: float, core_wait: float) -> Run:
 def test_without_workers_waits_for_a_core_are_no_waits_for_files() -> None:
     assert rules_of(alone(cpu=60, core_wait=0)) == ["few-workers"]
     assert rules_of(alone(cpu=6, core_wait=0)) == ["slow-storage"]
-    crowded = waiting_input(alone(cpu=6, core_wait=0.8))
-    assert crowded is not None
-    assert crowded.idle == pytest.approx(0.1)
+    contended = input_stall(alone(cpu=6, core_wait=0.8))
+    assert contended is not None
+    assert contended.idle == pytest.approx(0.1)

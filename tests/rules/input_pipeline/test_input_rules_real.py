@@ -1,4 +1,4 @@
-"""What the rules about the input pipeline read, from real loaders: scenarios as they are and mended, a few steps each.
+"""What the rules about the input pipeline read, from real loaders: scenarios as they are and fixed, a few steps each.
 
 How long something takes is not compared: the machine may do other things meanwhile.
 """

@@ -10,7 +10,7 @@ from stepscope.models.pipeline import pipeline
 from stepscope.report.diagnose import RULES
 
 
-def crowded(
+def contended(
     *, threads: int = 2, making: float = 8, used: float = 1.97, others: float = 0.0, device: bool = False
 ) -> Run:
     """Four workers beside training on 2 cores: steps of 23 ms that wait for 2 of them; a batch takes `making` of CPU
@@ -31,7 +31,7 @@ def crowded(
 
 def test_workers_on_the_cores_of_training_are_too_many() -> None:
     """As measured: two threads on two cores, 22 to 25 ms beside workers that need 8 ms for a batch, 13 to 15 alone."""
-    (found,) = RULES.get("too-many-workers").check(crowded())
+    (found,) = RULES.get("too-many-workers").check(contended())
     assert found.gain is not None
     assert found.gain.high_ns > 8 * MS
     assert found.gain.basis.startswith("simulated: 0 workers instead of 4")
@@ -42,7 +42,7 @@ def test_workers_on_the_cores_of_training_are_too_many() -> None:
     assert {row.label: row.value for row in found.evidence}["training threads"] == 2
 
 
-@pytest.mark.parametrize("run", [crowded(threads=1, used=1.3), crowded(making=20)])
+@pytest.mark.parametrize("run", [contended(threads=1, used=1.3), contended(making=20)])
 def test_workers_that_are_worth_their_cores_are_not_too_many(run: Run) -> None:
     """Training that has one core; batches that would take the training process long."""
     assert not list(RULES.get("too-many-workers").check(run))
@@ -50,12 +50,12 @@ def test_workers_that_are_worth_their_cores_are_not_too_many(run: Run) -> None:
 
 def test_what_a_device_did_during_a_wait_is_to_be_known() -> None:
     with pytest.raises(MissingData, match="what the device did"):
-        list(RULES.get("too-many-workers").check(crowded(device=True)))
+        list(RULES.get("too-many-workers").check(contended(device=True)))
 
 
 def test_beside_other_programs_nothing_is_said() -> None:
     with pytest.raises(MissingData, match="undisturbed recording"):
-        list(RULES.get("too-many-workers").check(crowded(others=0.3)))
+        list(RULES.get("too-many-workers").check(contended(others=0.3)))
 
 
 @pytest.mark.parametrize(("making", "found"), [(0.3, True), (1.2, False)])

@@ -5,7 +5,7 @@ import type { BarsBlock } from "../document/types";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
 import { named } from "../words";
-import { looks } from "./colours";
+import { looks } from "./colors";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 1000; // units of the drawing, stretched to the page

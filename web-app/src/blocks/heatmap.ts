@@ -8,7 +8,7 @@ import { plain, quantity } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
 import { asTable } from "./as_table";
-import { color } from "./colours";
+import { color } from "./colors";
 import { goToColumn, hasTimeline, stepForm } from "./when";
 
 const ROW = 18; // px of a row where there are few

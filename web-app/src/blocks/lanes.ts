@@ -7,7 +7,7 @@ import { onAxis, plain, quantity } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
 import { asTable } from "./as_table";
-import { looks } from "./colours";
+import { looks } from "./colors";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 10_000; // units of the drawing, stretched to the page

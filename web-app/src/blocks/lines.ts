@@ -9,7 +9,7 @@ import { named } from "../words";
 import type { Words } from "../words/en";
 import { draggedRange, rangePart } from "./range";
 import { asTable } from "./as_table";
-import { color, looks } from "./colours";
+import { color, looks } from "./colors";
 import { goToColumn, hasTimeline, stepForm, toMoments } from "./when";
 
 const NARROW = 600; // px of a page on which a legend takes a second line

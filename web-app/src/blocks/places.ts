@@ -22,8 +22,8 @@ function drawPlace(place: Place, app: App): HTMLElement {
   const address = editorAddress(place, app);
   const text = breakable(placeText(place));
   const name = address ? element("a", { href: address, title: app.words.openEditor }, text) : text;
-  const share = typeof place.share === "number" ? element("span", { class: "share" }, element("b", {}, quantity(place.share, "ratio")), ` ${app.words.of} ${plain(place.of ?? "")}`) : null;
-  const lines = place.around?.length ? around(place, app) : oneLine(place);
+  const share = typeof place.share === "number" ? element("span", { class: "share" }, element("b", {}, quantity(place.share, "ratio")), ` ${app.words.of} ${plain(place.of)}`) : null;
+  const lines = place.around.length ? around(place, app) : oneLine(place);
   return element("li", {}, element("div", { class: "place" }, element("code", {}, name), share), lines);
 }
 
@@ -34,9 +34,9 @@ function oneLine(place: Place): HTMLElement | null {
 
 /** The lines with their numbers, the one at fault marked; what all of them are indented by is left out. */
 function around(place: Place, app: App): HTMLElement {
-  const lines = (place.around ?? []).map((line) => codeLines(line)[0] ?? "");
+  const lines = place.around.map((line) => codeLines(line)[0] ?? "");
   const indent = Math.min(...lines.filter((line) => line.trim()).map((line) => line.length - line.trimStart().length));
-  const first = place.first ?? place.line;
+  const first = place.first;
   const rows = lines.map((line, at) => element("span", first + at === place.line ? { class: "hot", title: app.words.hotLine } : {}, sourceLine(first + at, line.slice(Number.isFinite(indent) ? indent : 0), first + at === place.line)));
   return element("pre", { class: "source-lines", tabindex: "0" }, ...rows);
 }

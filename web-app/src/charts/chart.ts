@@ -12,7 +12,7 @@ import {
 import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import type { Cleanup } from "../app";
-import { color } from "../blocks/colours";
+import { color } from "../blocks/colors";
 
 echarts.use([
   BarChart,

@@ -1,7 +1,7 @@
 // The timeline from the excerpt in a file: one window of the run, every span of it.
 
 import { cut, extremes, type Lane } from "./cut";
-import { sums } from "./sums";
+import { sums } from "./aggregates";
 import type { Argument, Category, Found, Frame, LaneFrame, Link, Ref, Source, SpanEvent, SpanFrame, Sums, Track, Tracks, ValueFrame, Way, Window } from "./types";
 
 interface Packed {

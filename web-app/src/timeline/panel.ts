@@ -6,7 +6,7 @@ import type { Cell, Unit } from "../document/types";
 import { ABSENT, cell, quantity } from "../format/format";
 import { categoryFill } from "./palette";
 import { moment } from "./scale";
-import { GROUPS } from "./sums";
+import { GROUPS } from "./aggregates";
 import type { Argument, Category, Link, NameSum, SpanEvent, Sums, Window } from "./types";
 import type { TimelineWords } from "./words";
 

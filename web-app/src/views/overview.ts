@@ -78,7 +78,7 @@ function findings(report: Report, app: App): HTMLElement | string {
 
 /** Findings that save the same time, and what they save together. */
 function overlaps(report: Report, app: App): HTMLElement[] {
-  return (report.overlaps ?? []).map((group) => {
+  return report.overlaps.map((group) => {
     const numbers = group.findings.flatMap((at, place) => {
       const finding = report.findings[at];
       const link = finding ? element("a", { href: app.state.address({ view: "", finding: findingKey(finding, app) }) }, String(at + 1)) : String(at + 1);

@@ -26,7 +26,7 @@ from stepscope.analyses.communication.collectives import collectives
 from stepscope.analyses.communication.lib.clock_fit import MAX_DRIFT, Bounds, Estimate, Pairs, bounds, estimate
 from stepscope.analyses.communication.lib.collective_names import SYMMETRIC
 from stepscope.analyses.communication.lib.rank_paths import paths
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, by_rank, table
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, by_rank, table
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

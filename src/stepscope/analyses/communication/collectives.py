@@ -28,7 +28,7 @@ import polars as pl
 from stepscope.analyses.communication.lib.collective_calls import collective_calls, launches_collectives
 from stepscope.analyses.communication.lib.collective_matching import matched
 from stepscope.analyses.communication.lib.collective_names import ELEMENT_BYTES
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, RECORD_TRACE_ON_GPU, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, RECORD_TRACE_ON_GPU, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -13,7 +13,7 @@ import polars as pl
 from stepscope.analyses.communication.clock_offsets import clock_offsets
 from stepscope.analyses.communication.collectives import collectives
 from stepscope.analyses.communication.lib.collective_names import SYMMETRIC
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.analyses.communication.lib.collective_calls import rank_calls
 from stepscope.analyses.lib.device_work import ACCELERATOR, ACCELERATOR_COPY, device_work
 from stepscope.analyses.lib.host_events import is_operator
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, by_rank, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, by_rank, quotient, shaped
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
 from stepscope.core.communication import COMMUNICATION_OPERATOR
 from stepscope.core.errors import MissingData

@@ -17,7 +17,7 @@ from stepscope.analyses.communication.lib.collective_calls import rank_calls
 from stepscope.analyses.communication.lib.group_config import group_config
 from stepscope.analyses.communication.lib.parallelism import with_parallel
 from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.intervals import spans, subtract, total, union
 from stepscope.core.run import Analysis, Run, stack
 from stepscope.core.schema import Column, DataType

@@ -38,7 +38,7 @@ from stepscope.analyses.lib.host_events import THREAD as OF_THREAD
 from stepscope.analyses.lib.host_events import categories
 from stepscope.analyses.lib.host_order import HostOrder, host_order
 from stepscope.analyses.lib.markers import data_waits
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, shaped
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, within

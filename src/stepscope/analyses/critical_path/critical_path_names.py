@@ -8,7 +8,7 @@ longest.
 import polars as pl
 
 from stepscope.analyses.critical_path.critical_path import path_rows
-from stepscope.analyses.lib.tables import RANK, parts, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, parts, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

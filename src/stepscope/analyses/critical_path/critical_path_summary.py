@@ -7,7 +7,7 @@ steps of the rank. Times are ns; those of a step add up to its length.
 import polars as pl
 
 from stepscope.analyses.critical_path.critical_path import CLASSES, path_rows
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.launch_calls import Launches, launches
-from stepscope.analyses.lib.tables import RANK, at_rows, shaped
+from stepscope.analyses.lib.result_tables import RANK, at_rows, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

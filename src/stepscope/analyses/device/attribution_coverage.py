@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.analyses.lib.host_events import HostTree
 from stepscope.analyses.lib.launch_calls import Launches, launches
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

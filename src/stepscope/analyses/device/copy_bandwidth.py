@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses.device.lib.copies import KINDS, copy_events
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -7,7 +7,7 @@ watts. Source of the idea: Paddle's device summary, which gives means only.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import shaped
+from stepscope.analyses.lib.result_tables import shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

@@ -20,7 +20,7 @@ import polars as pl
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.host_rows import host_where
 from stepscope.analyses.lib.markers import unrecorded
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, parts, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, parts, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Analysis, Run

@@ -18,7 +18,7 @@ import polars as pl
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.devices_used import device_facts
 from stepscope.analyses.lib.launch_calls import launches
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, by_rank, parts, table
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, by_rank, parts, table
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, overlap_each, spans, total, union

@@ -12,7 +12,7 @@ import polars as pl
 from stepscope.analyses.device.device_time import device_time
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.device.lib.device_gaps import BEFORE_LAUNCH, CAUSES
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

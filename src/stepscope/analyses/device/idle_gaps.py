@@ -33,7 +33,7 @@ from stepscope.analyses.host.lib.host_activity import host_activity
 from stepscope.analyses.lib.dominant_range import Stretches
 from stepscope.analyses.lib.launch_calls import launches
 from stepscope.analyses.lib.markers import step_markers
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

@@ -10,7 +10,7 @@ and operator name.
 import polars as pl
 
 from stepscope.analyses.lib.kernel_figures import DEVICE, FIGURES, figures, kernel_work
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES, Column
 

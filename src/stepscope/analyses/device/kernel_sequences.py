@@ -22,7 +22,7 @@ from stepscope.analyses.device.lib.sequences import (
 )
 from stepscope.analyses.lib.group_cummax import reached_before
 from stepscope.analyses.lib.launch_calls import launches
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -10,7 +10,7 @@ ns. The delay of a call is the time from its end to the start of its first work,
 import polars as pl
 
 from stepscope.analyses.lib.launched_work import launched_work
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

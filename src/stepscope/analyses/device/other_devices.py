@@ -12,7 +12,7 @@ import polars as pl
 
 from stepscope.analyses.lib.device_work import ACCELERATOR, ACCELERATOR_COPY
 from stepscope.analyses.lib.host_events import CALLS
-from stepscope.analyses.lib.tables import RANK, parts, table
+from stepscope.analyses.lib.result_tables import RANK, parts, table
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import spans, subtract, total, union
 from stepscope.core.run import Analysis, Run

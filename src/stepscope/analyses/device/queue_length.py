@@ -8,7 +8,7 @@ are ns. `queue_summary` sums it up.
 import polars as pl
 
 from stepscope.analyses.device.lib.queues import queues
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

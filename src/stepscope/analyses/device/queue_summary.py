@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses.device.lib.queues import Queue, queues
-from stepscope.analyses.lib.tables import RANK, table
+from stepscope.analyses.lib.result_tables import RANK, table
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 

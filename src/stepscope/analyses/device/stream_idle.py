@@ -27,7 +27,7 @@ import polars as pl
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.launch_calls import launches
 from stepscope.analyses.lib.markers import unrecorded
-from stepscope.analyses.lib.tables import RANK, parts, table
+from stepscope.analyses.lib.result_tables import RANK, parts, table
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

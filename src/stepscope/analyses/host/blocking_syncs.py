@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.lib.host_events import HostTree
+from stepscope.analyses.lib.result_tables import shaped
 from stepscope.analyses.lib.runtime_calls import (  # fmt: skip
     PLACE,
     busy_of,
@@ -28,7 +29,6 @@ from stepscope.analyses.lib.runtime_calls import (  # fmt: skip
     of_the_job,
     tree_with_calls,
 )
-from stepscope.analyses.lib.tables import shaped
 from stepscope.core.intervals import Spans
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -9,8 +9,8 @@ used meanwhile on average; `cores` is what the job may use.
 import polars as pl
 
 from stepscope.analyses.lib.cores import job_cores
-from stepscope.analyses.lib.tables import RANK, table
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.lib.result_tables import RANK, table
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
@@ -33,7 +33,7 @@ _HOW = "run it on Linux with `stepscope run -- COMMAND` for more than a second a
 
 def compute(run: Run) -> pl.DataFrame:
     """Rows by rank. Raises MissingData where nobody watched the cores, or the job was too short."""
-    steps = settled_steps(run).group_by("rank").agg(
+    steps = enough_steps(run).group_by("rank").agg(
         pl.col("start").min(), pl.col("end").max(), pl.col("duration").mean()
     )  # fmt: skip
     samples, cores = run.optional("system"), job_cores(run)

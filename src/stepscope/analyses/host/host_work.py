@@ -15,7 +15,7 @@ import polars as pl
 
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.launch_calls import launches
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, by_rank, shaped, table
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, by_rank, shaped, table
 from stepscope.analyses.lib.trace_phases import PHASES, TracedStep, traced_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, overlap_each, spans, total, union

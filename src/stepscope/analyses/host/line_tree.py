@@ -11,7 +11,7 @@ import polars as pl
 
 from stepscope.analyses.lib.call_trees import LEADING as TREE_LEADING
 from stepscope.analyses.lib.call_trees import NODE, Label, SampledTree, paths_of, tree_frame
-from stepscope.analyses.lib.tables import RANK, parts, shaped
+from stepscope.analyses.lib.result_tables import RANK, parts, shaped
 from stepscope.analyses.lib.trace_phases import PHASES
 from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.analyses.steps.steady_steps import steady_steps

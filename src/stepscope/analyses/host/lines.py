@@ -10,7 +10,7 @@ below it: operators and Python look alike there).
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import quotient
+from stepscope.analyses.lib.result_tables import quotient
 from stepscope.analyses.steps.lib.samples import SAMPLED_LINE, bounds, most_often, steady_samples
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.run import Analysis, Run

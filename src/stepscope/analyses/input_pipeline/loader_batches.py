@@ -18,7 +18,7 @@ from itertools import pairwise
 import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_stages import IN_WORKERS, RECORD_LOADING
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
-from stepscope.analyses.lib.tables import RANK, by_rank, table
+from stepscope.analyses.lib.result_tables import RANK, by_rank, table
 from stepscope.analyses.lib.wall_clock import Offset, Reading, offset_at
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run

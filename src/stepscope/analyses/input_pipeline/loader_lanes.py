@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_stages import IN_WORKERS, RECORD_LOADING
-from stepscope.analyses.lib.tables import RANK, parts, table
+from stepscope.analyses.lib.result_tables import RANK, parts, table
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, clip, intersect, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run

@@ -10,7 +10,7 @@ import polars as pl
 
 from stepscope.analyses.lib.call_trees import LEADING as TREE_LEADING
 from stepscope.analyses.lib.call_trees import NODE, Label, SampledTree, paths_of, tree_frame
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -9,7 +9,7 @@ trains makes the batches, and `lines` has them under `data_wait`.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.steps.lib.samples import SAMPLED_LINE, bounds, most_often
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run

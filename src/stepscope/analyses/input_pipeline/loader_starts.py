@@ -19,7 +19,7 @@ its iterator still exists. `ended` is how long training waited until all workers
 import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_stages import IN_WORKERS, RECORD_LOADING
-from stepscope.analyses.lib.tables import RANK, by_rank, table
+from stepscope.analyses.lib.result_tables import RANK, by_rank, table
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import overlap_each, spans
 from stepscope.core.run import Analysis, Run

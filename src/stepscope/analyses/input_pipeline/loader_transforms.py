@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import nest
 from stepscope.core.run import Analysis, Run

@@ -11,7 +11,7 @@ does not. Only runs of batches that were all recorded are looked at.
 import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_stages import IN_WORKERS, RECORD_LOADING
-from stepscope.analyses.lib.tables import RANK, table
+from stepscope.analyses.lib.result_tables import RANK, table
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -4,7 +4,7 @@ import polars as pl
 
 from stepscope.analyses.lib.communication_calls import communicating_launches
 from stepscope.analyses.lib.host_events import CALLS, enumerated
-from stepscope.analyses.lib.tables import RECORD_TRACE_ON_GPU
+from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU
 from stepscope.core.communication import computes, is_communication
 from stepscope.core.errors import MissingData
 from stepscope.core.kernels import name_test

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import Nesting, nest
 from stepscope.core.run import Run

@@ -14,7 +14,7 @@ import polars as pl
 from stepscope.analyses.lib.call_trees import Label, profiled
 from stepscope.analyses.lib.group_cummax import reached_before
 from stepscope.analyses.lib.host_events import CALLS, OPERATIONS, THREAD, categories, host_names, step_number
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import Nesting, nest
 from stepscope.core.run import Run

@@ -7,7 +7,7 @@ import polars as pl
 from stepscope.analyses.lib.device_work import device_work, work_names
 from stepscope.analyses.lib.host_events import HostTree
 from stepscope.analyses.lib.launch_calls import launches
-from stepscope.analyses.lib.tables import RECORD_TRACE_ON_GPU, at_rows, quotient
+from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU, at_rows, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.kernels import name_test
 from stepscope.core.run import Run

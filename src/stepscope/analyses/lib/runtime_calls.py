@@ -8,8 +8,8 @@ from stepscope.analyses.lib.call_sites import call_sites, site_table
 from stepscope.analyses.lib.host_events import HostTree, host_tree
 from stepscope.analyses.lib.launch_calls import launches
 from stepscope.analyses.lib.markers import step_markers
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, by_rank, quotient
 from stepscope.analyses.lib.source_texts import with_texts
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, by_rank, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.intervals import Spans, spans, union

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RECORD_TRACE_ON_GPU
+from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run, chain
 

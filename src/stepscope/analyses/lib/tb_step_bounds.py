@@ -16,7 +16,7 @@ import polars as pl
 from stepscope.analyses.lib.host_events import OPERATIONS
 from stepscope.analyses.lib.launch_calls import Launches, launches
 from stepscope.analyses.lib.markers import step_markers
-from stepscope.analyses.lib.tables import RECORD_TRACE, by_rank
+from stepscope.analyses.lib.result_tables import RECORD_TRACE, by_rank
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 

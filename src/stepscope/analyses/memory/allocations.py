@@ -10,7 +10,7 @@ table of memory events of the TensorBoard plugin. How the category is told: see 
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import shaped
+from stepscope.analyses.lib.result_tables import shaped
 from stepscope.analyses.memory.lib.allocation_names import allocating_operators
 from stepscope.analyses.memory.lib.lifetimes import lives, unmatched_frees
 from stepscope.analyses.memory.lib.memory_events import DEVICE, DEVICE_COLUMNS, memory_events, named_device

@@ -18,6 +18,7 @@ import polars as pl
 
 from stepscope.analyses.lib.host_events import HostTree
 from stepscope.analyses.lib.markers import step_markers
+from stepscope.analyses.lib.result_tables import shaped, table
 from stepscope.analyses.lib.runtime_calls import (
     PLACE,
     busy_of,
@@ -27,7 +28,6 @@ from stepscope.analyses.lib.runtime_calls import (
     of_the_job,
     tree_with_calls,
 )
-from stepscope.analyses.lib.tables import shaped, table
 from stepscope.core.intervals import Spans, overlap_each
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -20,7 +20,7 @@ A trace from before torch 1.10 has neither totals nor addresses: the row is then
 import polars as pl
 
 from stepscope.analyses.lib.call_sites import site_table
-from stepscope.analyses.lib.tables import quotient, shaped
+from stepscope.analyses.lib.result_tables import quotient, shaped
 from stepscope.analyses.memory.lib.allocation_names import allocating_operators, modules_of_rows, sites_at_peak
 from stepscope.analyses.memory.lib.memory_events import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses.memory.lib.peak import at_peak, peaks

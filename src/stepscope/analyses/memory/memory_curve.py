@@ -13,7 +13,7 @@ TensorBoard plugin, whose largest-triangle thinning may drop the peak.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import shaped
+from stepscope.analyses.lib.result_tables import shaped
 from stepscope.analyses.memory.lib.memory_events import DEVICE_COLUMNS, memory_events, named_device
 from stepscope.analyses.memory.lib.memory_phases import event_phases
 from stepscope.core.run import Analysis, Run

@@ -13,7 +13,7 @@ import polars as pl
 
 from stepscope.analyses.lib.call_sites import site_table
 from stepscope.analyses.lib.markers import step_markers
-from stepscope.analyses.lib.tables import quotient, shaped
+from stepscope.analyses.lib.result_tables import quotient, shaped
 from stepscope.analyses.memory.allocations import WITH_ADDRESSES
 from stepscope.analyses.memory.lib.allocation_names import allocating_operators, sites_of
 from stepscope.analyses.memory.lib.lifetimes import lives

@@ -10,7 +10,7 @@ its peak.
 import polars as pl
 
 from stepscope.analyses.lib.call_sites import site_table
-from stepscope.analyses.lib.tables import quotient, shaped
+from stepscope.analyses.lib.result_tables import quotient, shaped
 from stepscope.analyses.memory.lib.allocation_names import sites_at_peak
 from stepscope.analyses.memory.lib.memory_events import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses.memory.lib.peak import at_peak, peaks

@@ -10,7 +10,7 @@ plugin.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import shaped
+from stepscope.analyses.lib.result_tables import shaped
 from stepscope.analyses.memory.lib.memory_events import BY_DEVICE, DEVICE, DEVICE_COLUMNS, named_device
 from stepscope.analyses.memory.lib.operator_sums import SIZES, by_operator
 from stepscope.analyses.memory.lib.peak import peaks

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.lib.markers import step_markers
-from stepscope.analyses.lib.tables import quotient, shaped
+from stepscope.analyses.lib.result_tables import quotient, shaped
 from stepscope.analyses.memory.lib.lifetimes import lives, unmatched_frees
 from stepscope.analyses.memory.lib.memory_events import DEVICE_COLUMNS, memory_events, named_device
 from stepscope.analyses.memory.lib.memory_phases import event_phases

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.modules.lib.module_calls import Modules, modules_of
 from stepscope.analyses.modules.lib.module_sums import in_tree, module_sums, own_sums, step_counts
 from stepscope.core.run import Analysis, Run

@@ -9,7 +9,7 @@ tree, the pass and device time, longest first.
 import polars as pl
 
 from stepscope.analyses.lib.launch_calls import launches
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, at_rows, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, at_rows, shaped
 from stepscope.analyses.modules.lib.module_calls import modules_of
 from stepscope.analyses.modules.lib.module_sums import KEY, in_tree, module_work
 from stepscope.core.errors import MissingData

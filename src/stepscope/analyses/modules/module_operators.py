@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.modules.lib.module_calls import Modules, modules_of
 from stepscope.analyses.modules.lib.module_sums import KEY, in_tree, module_work, step_counts
 from stepscope.core.errors import MissingData

@@ -7,7 +7,7 @@ steps, the tree and the pass.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, shaped
 from stepscope.analyses.modules.lib.module_calls import modules_of
 from stepscope.analyses.modules.lib.module_sums import in_tree, module_sums, own_sums
 from stepscope.core.errors import MissingData

@@ -24,7 +24,7 @@ host, without operators, is host_python.
 import polars as pl
 
 from stepscope.analyses.lib.markers import is_backward
-from stepscope.analyses.lib.tables import RANK, quotient, shaped, table
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped, table
 from stepscope.analyses.modules.lib.module_calls import Modules, modules_of
 from stepscope.analyses.modules.lib.module_sums import (
     KEY,

@@ -11,7 +11,7 @@ appendix B. Steps are adjusted to their device work, as in `step_breakdown`; tim
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
 from stepscope.analyses.operators.lib.flops import HEAVY
 from stepscope.analyses.operators.lib.roofline_times import Timed, timed_calls

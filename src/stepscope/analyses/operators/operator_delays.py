@@ -12,7 +12,7 @@ import polars as pl
 
 from stepscope.analyses.device.lib.sequences import by_group, launched_work_of, operator_above, sequences, spelled
 from stepscope.analyses.lib.launch_calls import launches
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -17,7 +17,7 @@ from stepscope.analyses.lib.device_work import ACCELERATOR
 from stepscope.analyses.lib.host_events import HostTree, enumerated, host_tree
 from stepscope.analyses.lib.kernel_figures import owner_names
 from stepscope.analyses.lib.launch_calls import Launches, launches, launches_of
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE_ON_GPU, at_rows, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE_ON_GPU, at_rows, quotient, shaped
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

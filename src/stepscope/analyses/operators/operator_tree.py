@@ -17,7 +17,7 @@ import polars as pl
 from stepscope.analyses.lib.call_trees import LEADING as TREE_LEADING
 from stepscope.analyses.lib.call_trees import NODE, Label, scaled, tree_frame
 from stepscope.analyses.lib.host_spans import HostSpans, host_spans, nested
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.analyses.lib.trace_phases import traced_steps
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.call_tree import CallTree, call_tree

@@ -12,7 +12,7 @@ nested calls of one name.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.analyses.operators.lib.operator_calls import operator_calls
 from stepscope.analyses.operators.lib.operator_groups import FIGURES, grouped, in_order
 from stepscope.core.run import Analysis, Run

@@ -8,7 +8,7 @@ the TensorBoard plugin, grouped by operator and input shape; types are in additi
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.analyses.operators.lib.operator_calls import operator_calls
 from stepscope.analyses.operators.lib.operator_groups import FIGURES, grouped, in_order
 from stepscope.core.errors import MissingData

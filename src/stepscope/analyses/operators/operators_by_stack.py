@@ -11,7 +11,7 @@ stack; it does not trace backward to forward.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, shaped
+from stepscope.analyses.lib.result_tables import RANK, shaped
 from stepscope.analyses.operators.lib.operator_calls import operator_calls
 from stepscope.analyses.operators.lib.operator_groups import FIGURES, grouped, in_order
 from stepscope.analyses.operators.lib.operator_stacks import operator_stacks

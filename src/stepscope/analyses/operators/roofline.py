@@ -13,7 +13,7 @@ memory, whichever takes longer at its peak. Definition: Williams, Waterman and P
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.operators.lib.roofline_times import limit, timed_calls
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -9,7 +9,7 @@ taken, `lost` the difference. As `roofline` otherwise, which has the definition,
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.operators.lib.roofline_times import timed_calls
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.devices_used import devices_used
-from stepscope.analyses.lib.tables import RECORD_STEPS, table
+from stepscope.analyses.lib.result_tables import RECORD_STEPS, table
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses.lib.launch_calls import Launches, launches
-from stepscope.analyses.lib.tables import RANK, by_rank, table
+from stepscope.analyses.lib.result_tables import RANK, by_rank, table
 from stepscope.analyses.lib.trace_phases import PHASES, TracedStep, traced_steps
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.analyses.steps.steps import weight_of

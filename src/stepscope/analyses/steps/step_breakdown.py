@@ -21,7 +21,7 @@ from stepscope.analyses.lib.device_work import ACCELERATOR, ACCELERATOR_COPY, WO
 from stepscope.analyses.lib.host_events import CALLS, OPERATIONS
 from stepscope.analyses.lib.host_rows import host_rows
 from stepscope.analyses.lib.markers import data_waits, is_loader
-from stepscope.analyses.lib.tables import RANK, by_rank, shaped
+from stepscope.analyses.lib.result_tables import RANK, by_rank, shaped
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Analysis, Run

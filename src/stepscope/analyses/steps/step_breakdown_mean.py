@@ -6,7 +6,7 @@ One row is a rank. Times are ns, arithmetic means over the steps that step_break
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.steps.step_breakdown import CAUSES, step_breakdown
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column

@@ -17,7 +17,7 @@ and `empty` for steps of a trace without any operator and for steps without leng
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, RECORD_STEPS, shaped, table
+from stepscope.analyses.lib.result_tables import RANK, RECORD_STEPS, shaped, table
 from stepscope.analyses.lib.trace_phases import PHASES, TracedStep, traced_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import total

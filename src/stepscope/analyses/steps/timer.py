@@ -10,7 +10,7 @@ batch_cost divides by one step too few (3.3.1), which is not copied.
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, quotient, shaped
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.run import Analysis, Run

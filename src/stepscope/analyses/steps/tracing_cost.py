@@ -7,7 +7,7 @@ slowdown is their ratio, 1 for none. start_stop is the time that starting, stopp
 
 import polars as pl
 
-from stepscope.analyses.lib.tables import RANK, RECORD_TRACE, quotient, shaped
+from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, quotient, shaped
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run

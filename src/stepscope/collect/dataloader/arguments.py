@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType, FunctionType
     from typing import Any
 
-    from .batch_recorder import Lane
+    from .batch_recorder import BatchRecorder
 
 __all__ = ["LABELS_LIMIT", "Arguments", "Candidate"]
 
@@ -63,12 +63,12 @@ class Candidate:
 
 
 class Arguments:
-    """The answers to a Watch of one lane. `candidates`: by the id of a code that several functions or classes share."""
+    """The answers to a Watch of one recorder. `candidates`: by the id of a code that several functions share."""
 
-    __slots__ = ("_lane", "_open", "candidates")
+    __slots__ = ("_open", "_recorder", "candidates")
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    def __init__(self, recorder: BatchRecorder) -> None:
+        self._recorder = recorder
         self._open: list[tuple[int, int, int, int]] = []  # labels entered: id of the object, name, start, CPU time
         self.candidates: dict[int, list[Candidate]] = {}
 
@@ -88,12 +88,12 @@ class Arguments:
                 _leave(held)
         if stage == READ:
             return name, file_number(arguments), None
-        return name, -1, extent(arguments) if name and self._lane.wants_size(name) else None
+        return name, -1, extent(arguments) if name and self._recorder.wants_size(name) else None
 
     def answer(self, name: int, before: tuple[int, int], result: Any) -> None:
         """A call has returned whose size was wanted."""
         after = extent((result,))
-        self._lane.sizes.append((name, before[0], after[0], max(before[1], after[1])))
+        self._recorder.sizes.append((name, before[0], after[0], max(before[1], after[1])))
 
     def label(self, entered: bool, frame: FrameType, arguments: tuple[Any, ...] = ()) -> None:
         """`with record_function("…"):` is entered or left: in the frame that called this one, or in this one, with
@@ -109,7 +109,7 @@ class Arguments:
             self._enter(arguments[0], caller)
         elif self._open and self._open[-1][0] == id(arguments[0]):
             _, name, start, cpu = self._open.pop()
-            self._lane.called(LABEL, start, _now(), _cpu() - cpu, -1, name)
+            self._recorder.called(LABEL, start, _now(), _cpu() - cpu, -1, name)
 
     def end(self) -> None:
         """Of the fetch."""
@@ -118,7 +118,7 @@ class Arguments:
     def _enter(self, label: Any, caller: FrameType | None) -> None:
         words = str(label.name)
         if caller is not None and not words.startswith(_OWN_LABELS):
-            name = self._lane.spans.label(words, (caller.f_code.co_filename, caller.f_lineno), LABELS_LIMIT)
+            name = self._recorder.spans.label(words, (caller.f_code.co_filename, caller.f_lineno), LABELS_LIMIT)
             self._open.append((id(label), name, _now(), _cpu()))
 
     def _which(self, code: int, arguments: tuple[Any, ...], function: Any, held: Any) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .spans import SpanFile
 
-__all__ = ["BATCH_COST", "CALL_COST", "LONGEST", "OWN_NS", "Lane", "cpu_ns", "process_ns"]
+__all__ = ["BATCH_COST", "CALL_COST", "LONGEST", "OWN_NS", "BatchRecorder", "cpu_ns", "process_ns"]
 
 BATCH_COST, CALL_COST = 8.0, 0.15
 """CPU time of all spans of a batch, and of taking the times of a sample or of a call in it, in times of the part that
@@ -46,15 +46,15 @@ process_ns: Callable[[], int] = time.process_time_ns
 """CPU time of all threads of this process in ns."""
 
 
-class Lane:
+class BatchRecorder:
     """One iterator in one process: which batch it is at, and what of it is recorded.
 
     `batch` is its number in the epoch, -1 for none; `live` is true while it is recorded. `ended`: when its fetch did, 0
     unless recorded; `stood_for` is the weight it had. `sizes`: of samples before and after a transform, and their
     bytes, that have not been told yet. `pending`: times of samples and of calls in them that have not been written yet:
     stage, start, end, CPU time, number, name, count; `written`: how many of the batch have been. `detail_cost`: CPU
-    time that went into having them taken. `passing()`: batches that went by since one was looked at last. `purse` pays
-    for recording batches, `detail_purse` for their samples. `times_modules`: are calls of torch's modules timed?
+    time that went into having them taken. `passing()`: batches that went by since one was looked at last. `budget` pays
+    for recording batches, `detail_budget` for their samples. `times_modules`: are calls of torch's modules timed?
     `watch_cost`: CPU time for the events of calls that were watched; `slowed`: they were, by the way that slows all of
     the batch down, `slowdown`: by how much. `loader`: its number in
     facts.jsonl, as far as it is known. `core_wait`: how long its thread had waited for a core before the fetch,
@@ -64,18 +64,47 @@ class Lane:
     times_modules = False
 
     __slots__ = (
-        "batch", "begin", "begin_cpu", "collate_cpu", "collate_start", "core_wait", "detail_cost", "detail_due",
-        "detail_last", "detail_purse", "due", "ended", "epoch", "iterator", "last", "live", "loader", "measured_sizes",
-        "names", "own", "passing", "pending", "process", "purse", "seen", "sizes", "slowdown", "slowed", "spans",
-        "stood_for", "stride", "watch_cost", "written",
+        "batch",
+        "begin",
+        "begin_cpu",
+        "budget",
+        "collate_cpu",
+        "collate_start",
+        "core_wait",
+        "detail_budget",
+        "detail_cost",
+        "detail_due",
+        "detail_last",
+        "due",
+        "ended",
+        "epoch",
+        "iterator",
+        "last",
+        "live",
+        "loader",
+        "measured_sizes",
+        "names",
+        "own",
+        "passing",
+        "pending",
+        "process",
+        "seen",
+        "sizes",
+        "slowdown",
+        "slowed",
+        "spans",
+        "stood_for",
+        "stride",
+        "watch_cost",
+        "written",
     )  # fmt: skip
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         self.spans, self.iterator = spans, iterator
         self.loader: int | None = None
-        self.purse, self.detail_purse = spans.purse, spans.detail_purse
+        self.budget, self.detail_budget = spans.budget, spans.detail_budget
         self.epoch = self.seen = self.ended = self.detail_cost = self.process = self.own = self.written = 0
-        self.due, self.detail_due = self.purse.wait() - 1, self.detail_purse.wait() - 1
+        self.due, self.detail_due = self.budget.wait() - 1, self.detail_budget.wait() - 1
         self.stride = self.stood_for = 1
         self.batch = self.last = self.detail_last = -1
         self.core_wait = self.watch_cost = 0
@@ -118,9 +147,9 @@ class Lane:
 
     def next_due(self, cost: float, used: int) -> None:
         """Settle when the next batch is recorded: this one took `used` ns, recording one costs `cost` times `own`."""
-        self.purse.pay(cost * max(OWN_NS, self.own), used, self.seen - 1 - max(self.last, -1))
+        self.budget.pay(cost * max(OWN_NS, self.own), used, self.seen - 1 - max(self.last, -1))
         self.last = self.seen - 1
-        self.stride = min(max(self.purse.wait(), self.spans.thinning()), LONGEST)
+        self.stride = min(max(self.budget.wait(), self.spans.thinning()), LONGEST)
         self.due = self.last + self.stride
         self.live = False
 
@@ -130,9 +159,9 @@ class Lane:
         self.flush()
         cost = self.detail_cost + CALL_COST * max(OWN_NS, self.own) * self.written + cpu_ns() - begin
         cost += max(self.watch_cost, self.slowdown.share() * used if self.slowed else 0)
-        self.detail_purse.pay(cost, used, self.seen - 1 - max(self.detail_last, -1))
+        self.detail_budget.pay(cost, used, self.seen - 1 - max(self.detail_last, -1))
         self.detail_last = self.seen - 1
-        wait = max(self.detail_purse.wait(), 2 if self.slowed and self.spans.share < 1 else 1)
+        wait = max(self.detail_budget.wait(), 2 if self.slowed and self.spans.share < 1 else 1)
         self.detail_due = self.detail_last + min(wait, LONGEST)  # the next is not watched, and shows the difference
 
     def detail_weight(self) -> int:

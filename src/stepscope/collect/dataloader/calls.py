@@ -31,7 +31,7 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
-    from .batch_recorder import Lane
+    from .batch_recorder import BatchRecorder
 
 __all__ = ["Calls"]
 
@@ -82,11 +82,22 @@ _EACH = 1 << 62  # all calls are asked about
 class Calls:
     """The calls that are timed in the fetches from some data sets. `begin` begins with one, `end` ends it."""
 
-    __slots__ = ("_arguments", "_datasets", "_lane", "_leaves", "_left", "_modules", "_of_c", "_on", "_stop",
-                 "_watch", "_watched")  # fmt: skip
+    __slots__ = (
+        "_arguments",
+        "_datasets",
+        "_leaves",
+        "_left",
+        "_modules",
+        "_of_c",
+        "_on",
+        "_recorder",
+        "_stop",
+        "_watch",
+        "_watched",
+    )  # fmt: skip
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane, self._arguments = lane, Arguments(lane)
+    def __init__(self, recorder: BatchRecorder) -> None:
+        self._recorder, self._arguments = recorder, Arguments(recorder)
         self._watched: list[tuple[Any, str, int]] = []  # weak reference to the owner, its method, id of the code
         self._leaves: list[tuple[str, Any]] = []  # readers and decoders: how each is called, and its place
         self._datasets: list[int] = []  # the plan is for these
@@ -117,21 +128,24 @@ class Calls:
         self._on, rows, events = False, self._stop(), self._watch.events
         self._arguments.end()
         if self._watch.frames:
-            self._lane.watch_cost = FRAME_NS * events
+            self._recorder.watch_cost = FRAME_NS * events
         else:
-            self._lane.watch_cost, self._lane.slowed = EVENT_NS * events + CODE_NS * min(events, MOST_CODES), True
+            self._recorder.watch_cost, self._recorder.slowed = (
+                EVENT_NS * events + CODE_NS * min(events, MOST_CODES),
+                True,
+            )
         try:
-            self._lane.pending += _named(rows, self._leaves, self._lane)
+            self._recorder.pending += _named(rows, self._leaves, self._recorder)
         except own_errors():
             return  # the disk is full: a new name cannot be told
 
     def _full(self) -> Any:
         """What takes spans of a fetch that is not over; it must not hold this object, which holds the watch."""
-        leaves, lane = self._leaves, self._lane
+        leaves, recorder = self._leaves, self._recorder
 
         def full(rows: list[Any]) -> None:
-            lane.pending += _named(rows, leaves, lane)
-            lane.flush()
+            recorder.pending += _named(rows, leaves, recorder)
+            recorder.flush()
 
         return full
 
@@ -152,7 +166,7 @@ class Calls:
         self._watched.clear()
         self._leaves.clear()
         self._of_c = False
-        walk, found = Walk(self._lane.times_modules), []
+        walk, found = Walk(self._recorder.times_modules), []
         for dataset in datasets:
             found += [one for one in walk.of(dataset) if not makes_no_call(one)]
         self._add_transforms(found[:MOST])
@@ -177,7 +191,7 @@ class Calls:
         for number, (code, told_apart) in codes.items():
             names = {one.name for one in shared[number]}
             name = 0 if told_apart or len(names) > 1 else names.pop()
-            asks = SIZED - self._lane.measured_sizes.get(name, 0) if name else _EACH
+            asks = SIZED - self._recorder.measured_sizes.get(name, 0) if name else _EACH
             self._watch.add(code, _TIMED, TRANSFORM, name, asks, 0)
         self._arguments.candidates = shared
 
@@ -204,15 +218,15 @@ class Calls:
 
     def _name(self, thing: Any, function: Any) -> int:
         name, place = facts.name_of(thing), facts.function_place(function)
-        return self._lane.spans.name((name, place), name, *place)
+        return self._recorder.spans.name((name, place), name, *place)
 
 
-def _named(rows: list[Any], leaves: list[tuple[str, Any]], lane: Lane) -> list[Any]:
+def _named(rows: list[Any], leaves: list[tuple[str, Any]], recorder: BatchRecorder) -> list[Any]:
     """The spans of a watch, with the names of readers and decoders, which are told when they are called first."""
 
     def number(leaf: int) -> int:
         words, place = leaves[-leaf - 1]
-        return lane.spans.name((words, place), words, *place)
+        return recorder.spans.name((words, place), words, *place)
 
     return [row if row[5] > 0 else (*row[:5], number(row[5]), row[6]) for row in rows]
 

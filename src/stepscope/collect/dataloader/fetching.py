@@ -15,8 +15,8 @@ import weakref
 
 from .. import facts
 from ..guards import own_errors
-from ..warning_frames import unseen, without_our_frames
-from .batch_recorder import BATCH_COST, Lane, cpu_ns, process_ns
+from ..warning_frames import hidden_from_warnings, without_our_frames
+from .batch_recorder import BATCH_COST, BatchRecorder, cpu_ns, process_ns
 from .calls import Calls
 from .scheduler import core_wait
 from .spans import COLLATE, FETCH
@@ -35,22 +35,22 @@ _NO_LANE: Any = None
 _now = time.monotonic_ns
 
 
-@unseen
+@hidden_from_warnings
 def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """`original`, the `fetch` of one of torch's fetchers: timed where the fetcher has a lane as `_stepscope_lane`."""
+    """`original`, the `fetch` of one of torch's fetchers: timed where the fetcher has a `_stepscope_recorder`."""
 
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        lane = self.__dict__.get("_stepscope_lane")
-        begun = None if lane is None else _begin(self, lane)
+        recorder = self.__dict__.get("_stepscope_recorder")
+        begun = None if recorder is None else _begin(self, recorder)
         try:
             data = original(self, possibly_batched_index)
         except BaseException as error:
             if begun is not None:
-                _end(lane, self, begun, possibly_batched_index, FAILED)
+                _end(recorder, self, begun, possibly_batched_index, FAILED)
             without_our_frames(error)
             raise
         if begun is not None:
-            _end(lane, self, begun, possibly_batched_index, 0)
+            _end(recorder, self, begun, possibly_batched_index, 0)
         return data
 
     fetch.__name__, fetch.__qualname__, fetch.__doc__ = "fetch", original.__qualname__, original.__doc__
@@ -58,35 +58,35 @@ def fetch_hook(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return fetch
 
 
-def count_fetches(fetcher: Any, lane: Lane) -> None:
-    """Have a fetcher of torch counted in `lane`, and timed where a batch is due."""
+def count_fetches(fetcher: Any, recorder: BatchRecorder) -> None:
+    """Have a fetcher of torch counted in `recorder`, and timed where a batch is due."""
     kind = type(fetcher)
-    fetcher._stepscope_lane, fetcher._stepscope_calls = lane, Calls(lane)
-    fetcher.fetch = counted(fetcher, kind.fetch, fetch_hook(kind.fetch), lane, takes_index=True)
+    fetcher._stepscope_recorder, fetcher._stepscope_calls = recorder, Calls(recorder)
+    fetcher.fetch = counted(fetcher, kind.fetch, fetch_hook(kind.fetch), recorder, takes_index=True)
 
 
-@unseen
+@hidden_from_warnings
 def counted(
-    owner: Any, plain: Callable[..., Any], hook: Callable[..., Any], lane: Lane, *, takes_index: bool
+    owner: Any, plain: Callable[..., Any], hook: Callable[..., Any], recorder: BatchRecorder, *, takes_index: bool
 ) -> Callable[..., Any]:
     """A function to be an attribute of `owner`, in the place of its method `plain`: it calls that, and `hook` where the
-    lane has to look at a batch. It takes the batch's indices, or nothing.
+    recorder has to look at a batch. It takes the batch's indices, or nothing.
 
     Between two long samples nothing of ours is in the caches, and each line that is run then costs a microsecond: so
     batches that are not recorded only pass through here, with a fixed number of arguments: with any number of them it
     took 1.6 instead of 1.1 µs. Nothing keeps the owner alive by it.
     """
     this, left, ahead = weakref.ref(owner), 1, 1
-    if lane is not None:
-        lane.passing = lambda: ahead - left
+    if recorder is not None:
+        recorder.passing = lambda: ahead - left
 
     def look(*given: Any) -> Any:
         nonlocal left, ahead
         try:
-            lane.passed(ahead - 1)
+            recorder.passed(ahead - 1)
             return hook(this(), *given)
         finally:
-            left = ahead = _uncounted(lane)
+            left = ahead = _uncounted(recorder)
 
     def count_fetch(possibly_batched_index: Any) -> Any:
         nonlocal left
@@ -109,10 +109,10 @@ def counted(
     return count_fetch if takes_index else count
 
 
-def _uncounted(lane: Lane) -> int:
-    """As `lane.uncounted`. Never raises."""
+def _uncounted(recorder: BatchRecorder) -> int:
+    """As `recorder.uncounted`. Never raises."""
     try:
-        return lane.uncounted()
+        return recorder.uncounted()
     except own_errors():
         return sys.maxsize
 
@@ -121,61 +121,61 @@ FETCH_CODE = counted(fetch_hook, fetch_hook, fetch_hook, _NO_LANE, takes_index=T
 """The code that every fetch goes through: what it calls makes a batch."""
 
 
-def _begin(fetcher: Any, lane: Lane) -> Any:
+def _begin(fetcher: Any, recorder: BatchRecorder) -> Any:
     """What is to be put back after a fetch that is recorded, and when it began; else None. Never raises."""
     held: dict[str, Any] = {}
     try:
-        if not lane.fetching():
+        if not recorder.fetching():
             return None
         before = cpu_ns()
-        held = _prepare(fetcher, lane)
-        calls = _prepare_calls(fetcher, lane) if len(held) > 1 else None
-        lane.core_wait = core_wait()
-        lane.process = process_ns()
-        start, cpu = lane.begin, lane.begin_cpu = _now(), cpu_ns()
-        lane.detail_cost = cpu - before
+        held = _prepare(fetcher, recorder)
+        calls = _prepare_calls(fetcher, recorder) if len(held) > 1 else None
+        recorder.core_wait = core_wait()
+        recorder.process = process_ns()
+        start, cpu = recorder.begin, recorder.begin_cpu = _now(), cpu_ns()
+        recorder.detail_cost = cpu - before
         return held, calls, start, cpu
     except own_errors():
-        lane.live, lane.due = False, sys.maxsize
+        recorder.live, recorder.due = False, sys.maxsize
         fetcher.__dict__.update(held)
         return None
 
 
-def _end(lane: Lane, fetcher: Any, begun: Any, index: Any, flags: int) -> None:
+def _end(recorder: BatchRecorder, fetcher: Any, begun: Any, index: Any, flags: int) -> None:
     """A fetch that is recorded has ended. Never raises."""
     held, calls, start, cpu = begun
     try:
         ended = _put_back(fetcher, held, calls)
-        _close(lane, fetcher, ended, index, start, cpu, flags)
+        _close(recorder, fetcher, ended, index, start, cpu, flags)
     except own_errors():
-        lane.live, lane.due = False, sys.maxsize
+        recorder.live, recorder.due = False, sys.maxsize
         fetcher.__dict__.update(held)
 
 
-def _prepare(fetcher: Any, lane: Lane) -> dict[str, Any]:
+def _prepare(fetcher: Any, recorder: BatchRecorder) -> dict[str, Any]:
     """Have the collation timed, and the samples if they are due; returns the attributes to be put back."""
     held = {"collate_fn": fetcher.collate_fn}
-    lane.collate_start = lane.written = lane.watch_cost = 0
-    lane.slowed = False
+    recorder.collate_start = recorder.written = recorder.watch_cost = 0
+    recorder.slowed = False
     try:
-        fetcher.collate_fn = _timed_collate(lane, fetcher.collate_fn)
-        if lane.seen > lane.detail_due:
+        fetcher.collate_fn = _timed_collate(recorder, fetcher.collate_fn)
+        if recorder.seen > recorder.detail_due:
             name = "dataset_iter" if "dataset_iter" in fetcher.__dict__ else "dataset"
             held[name] = getattr(fetcher, name)
-            setattr(fetcher, name, _watched(lane, fetcher))
+            setattr(fetcher, name, _watched(recorder, fetcher))
     except own_errors():
-        lane.detail_due = sys.maxsize  # a dataset that cannot be stood for: its batches are timed as a whole
+        recorder.detail_due = sys.maxsize  # a dataset that cannot be stood for: its batches are timed as a whole
         fetcher.__dict__.update(held)
     return held
 
 
-def _prepare_calls(fetcher: Any, lane: Lane) -> Calls | None:
+def _prepare_calls(fetcher: Any, recorder: BatchRecorder) -> Calls | None:
     """Have the calls timed that the data sets behind the fetcher's make; None where they cannot be looked at."""
     try:
-        calls: Calls = fetcher.__dict__.get("_stepscope_calls") or Calls(lane)
+        calls: Calls = fetcher.__dict__.get("_stepscope_calls") or Calls(recorder)
         calls.begin(_behind(fetcher))
     except own_errors():
-        lane.detail_due = sys.maxsize
+        recorder.detail_due = sys.maxsize
         return None
     return calls
 
@@ -207,95 +207,97 @@ def _real(dataset: Any) -> Any:
     return dataset.watched if isinstance(dataset, _Samples) else dataset
 
 
-@unseen
-def _timed_collate(lane: Lane, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+@hidden_from_warnings
+def _timed_collate(recorder: BatchRecorder, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def collate_fn(data: Any) -> Any:
-        lane.collate_start, lane.collate_cpu = _now(), cpu_ns()
+        recorder.collate_start, recorder.collate_cpu = _now(), cpu_ns()
         return collate(data)
 
     return collate_fn
 
 
-def _close(lane: Lane, fetcher: Any, ended: tuple[int, int, int], index: Any, start: int, cpu: int, flags: int) -> None:
+def _close(
+    recorder: BatchRecorder, fetcher: Any, ended: tuple[int, int, int], index: Any, start: int, cpu: int, flags: int
+) -> None:
     """Write the spans of a fetch that has ended, and settle when the next is due. Never raises."""
     try:
-        (end, cpu_end, process), begin, names = ended, cpu_ns(), len(lane.names)
+        (end, cpu_end, process), begin, names = ended, cpu_ns(), len(recorder.names)
         used = cpu_end - cpu
-        waited = max(-1, core_wait() - lane.core_wait) if lane.core_wait >= 0 else -1
+        waited = max(-1, core_wait() - recorder.core_wait) if recorder.core_wait >= 0 else -1
         size = len(index) if isinstance(index, (list, tuple)) else 1
-        weight, write = lane.weight(), lane.spans.write
-        lane.ended, lane.stood_for = end, weight
-        at = (lane.batch, lane.iterator, lane.epoch, weight)
-        if lane.collate_start:
-            name = lane.names.get(id(fetcher.collate_fn)) or _collate_name(lane, fetcher.collate_fn)
-            write(COLLATE, lane.collate_start, end - lane.collate_start, cpu_end - lane.collate_cpu, *at,
-                  process - lane.process, name, size, flags)  # fmt: skip
-        name = _dataset_name(lane, fetcher.dataset)
+        weight, write = recorder.weight(), recorder.spans.write
+        recorder.ended, recorder.stood_for = end, weight
+        at = (recorder.batch, recorder.iterator, recorder.epoch, weight)
+        if recorder.collate_start:
+            name = recorder.names.get(id(fetcher.collate_fn)) or _collate_name(recorder, fetcher.collate_fn)
+            write(COLLATE, recorder.collate_start, end - recorder.collate_start, cpu_end - recorder.collate_cpu, *at,
+                  process - recorder.process, name, size, flags)  # fmt: skip
+        name = _dataset_name(recorder, fetcher.dataset)
         write(FETCH, start, end - start, used, *at, waited, name, size, flags)
         if not flags:
-            lane.slowdown.add(used, size, lane.slowed)
-        lane.next_due(BATCH_COST, used)
-        if len(lane.names) == names:  # telling names takes many times as long, once
-            lane.measured(cpu_ns() - begin)
-        if lane.pending or lane.written:
-            lane.straighten(start, end - start, used)
-            lane.detail_cost += begin - cpu_end
-            lane.next_detail_due(used)
-        elif flags and lane.detail_last < lane.seen - 1:
-            lane.detail_last += 1  # the data set had ended: no sample of this batch was passed over
-        lane.tell_sizes()
+            recorder.slowdown.add(used, size, recorder.slowed)
+        recorder.next_due(BATCH_COST, used)
+        if len(recorder.names) == names:  # telling names takes many times as long, once
+            recorder.measured(cpu_ns() - begin)
+        if recorder.pending or recorder.written:
+            recorder.straighten(start, end - start, used)
+            recorder.detail_cost += begin - cpu_end
+            recorder.next_detail_due(used)
+        elif flags and recorder.detail_last < recorder.seen - 1:
+            recorder.detail_last += 1  # the data set had ended: no sample of this batch was passed over
+        recorder.tell_sizes()
     except own_errors():
-        lane.due = sys.maxsize  # recording this loader fails: it is left alone
-        lane.live = False
+        recorder.due = sys.maxsize  # recording this loader fails: it is left alone
+        recorder.live = False
 
 
 # -- what stands for the user's dataset ----------------------------------------------------------------------------
 
 
-def _watched(lane: Lane, fetcher: Any) -> Any:
+def _watched(recorder: BatchRecorder, fetcher: Any) -> Any:
     """What the fetcher is to ask in place of its dataset, or of the iterator of that."""
     if "dataset_iter" in fetcher.__dict__:
-        return _Stream(lane, fetcher.dataset_iter, _dataset_name(lane, fetcher.dataset))
-    return _in_place_of(lane, fetcher.dataset, 0)
+        return _Stream(recorder, fetcher.dataset_iter, _dataset_name(recorder, fetcher.dataset))
+    return _in_place_of(recorder, fetcher.dataset, 0)
 
 
-def _in_place_of(lane: Lane, dataset: Any, depth: int) -> Any:
+def _in_place_of(recorder: BatchRecorder, dataset: Any, depth: int) -> Any:
     """torch's own Subset and ConcatDataset are copied, with what they hold watched; any other dataset is watched."""
     module = sys.modules.get("torch.utils.data.dataset")
     if depth < 8 and module is not None and type(dataset) is module.Subset:
         shadow = copy.copy(dataset)
-        shadow.dataset = _in_place_of(lane, dataset.dataset, depth + 1)
+        shadow.dataset = _in_place_of(recorder, dataset.dataset, depth + 1)
         return shadow
     if depth < 8 and module is not None and type(dataset) is module.ConcatDataset:
         shadow = copy.copy(dataset)
-        shadow.datasets = [_in_place_of(lane, inner, depth + 1) for inner in dataset.datasets]
+        shadow.datasets = [_in_place_of(recorder, inner, depth + 1) for inner in dataset.datasets]
         return shadow
     batched = getattr(dataset, "__getitems__", None)
-    return (_Batches if batched else _Samples)(lane, dataset, _dataset_name(lane, dataset))
+    return (_Batches if batched else _Samples)(recorder, dataset, _dataset_name(recorder, dataset))
 
 
-def _dataset_name(lane: Lane, dataset: Any) -> int:
+def _dataset_name(recorder: BatchRecorder, dataset: Any) -> int:
     kind = type(dataset)
-    return lane.names.get(id(kind)) or lane.name(kind, facts.name_of(kind), facts.class_place(kind))
+    return recorder.names.get(id(kind)) or recorder.name(kind, facts.name_of(kind), facts.class_place(kind))
 
 
-def _collate_name(lane: Lane, collate: Any) -> int:
+def _collate_name(recorder: BatchRecorder, collate: Any) -> int:
     function = facts.plain_function(collate)
-    return lane.name(collate, facts.name_of(function), facts.function_place(function))
+    return recorder.name(collate, facts.name_of(function), facts.function_place(function))
 
 
 class _Samples:
     """Stands for a dataset in the fetch of one batch: every sample is a span."""
 
-    __slots__ = ("_lane", "_name", "watched")
+    __slots__ = ("_name", "_recorder", "watched")
 
-    def __init__(self, lane: Lane, dataset: Any, name: int) -> None:
-        self._lane, self.watched, self._name = lane, dataset, name
+    def __init__(self, recorder: BatchRecorder, dataset: Any, name: int) -> None:
+        self._recorder, self.watched, self._name = recorder, dataset, name
 
-    @unseen
+    @hidden_from_warnings
     def __getitem__(self, index: Any) -> Any:
         sample = self.watched[index]
-        self._lane.sample(index, self._name)
+        self._recorder.sample(index, self._name)
         return sample
 
 
@@ -304,26 +306,26 @@ class _Batches(_Samples):
 
     __slots__ = ()
 
-    @unseen
+    @hidden_from_warnings
     def __getitems__(self, indices: Any) -> Any:
         samples = self.watched.__getitems__(indices)
-        self._lane.sample(-1, self._name, len(indices))
+        self._recorder.sample(-1, self._name, len(indices))
         return samples
 
 
 class _Stream:
     """Stands for the iterator of an IterableDataset: every sample is a span."""
 
-    __slots__ = ("_iterator", "_lane", "_name")
+    __slots__ = ("_iterator", "_name", "_recorder")
 
-    def __init__(self, lane: Lane, iterator: Iterator[Any], name: int) -> None:
-        self._lane, self._iterator, self._name = lane, iterator, name
+    def __init__(self, recorder: BatchRecorder, iterator: Iterator[Any], name: int) -> None:
+        self._recorder, self._iterator, self._name = recorder, iterator, name
 
     def __iter__(self) -> _Stream:
         return self
 
-    @unseen
+    @hidden_from_warnings
     def __next__(self) -> Any:
         sample = next(self._iterator)
-        self._lane.sample(-1, self._name)
+        self._recorder.sample(-1, self._name)
         return sample

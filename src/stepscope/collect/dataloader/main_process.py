@@ -9,10 +9,10 @@ import sys
 import time
 
 from ..guards import own_errors
-from ..warning_frames import unseen, without_our_frames
-from .batch_recorder import Lane, cpu_ns
+from ..warning_frames import hidden_from_warnings, without_our_frames
+from .batch_recorder import BatchRecorder, cpu_ns
 from .fetching import count_fetches, counted
-from .overhead_budget import Purse, Reserve
+from .overhead_budget import OverheadBudget, Reserve
 from .spans import PIN, RECEIVE, SEND_INDEX, START_WORKERS, STOP_WORKERS, WAIT
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -36,7 +36,7 @@ _TIMED = ("_try_get_data", "_try_put_index")
 _now = time.monotonic_ns
 
 
-class Receiver(Lane):
+class Receiver(BatchRecorder):
     """The main side of an iterator with workers. `arrived`: when the bytes at hand came, 0 for none; `got`: the batch
     that came last; `previous`: when the one that was recorded last was asked for; `pace`: time from one batch to the
     next, smoothed; `pins`: another thread takes them out of the queue."""
@@ -45,7 +45,7 @@ class Receiver(Lane):
 
     def __init__(self, spans: SpanFile, iterator: int) -> None:
         super().__init__(spans, iterator)
-        self.purse, self.due = Purse(spans.share / 2, Reserve(0), 0), 0  # beside what workers take
+        self.budget, self.due = OverheadBudget(spans.share / 2, Reserve(0), 0), 0  # beside what workers take
         self.arrived = self.arrived_cpu = self.pace = self.previous = 0
         self.got = -1
         self.pins = False
@@ -83,7 +83,7 @@ class Receiver(Lane):
         self.arrived = 0
 
 
-class Maker(Lane):
+class Maker(BatchRecorder):
     """An iterator without workers. There may be one for each batch, so the batches that went by in it since one was
     recorded count for the next of the same loader."""
 
@@ -99,27 +99,27 @@ class Maker(Lane):
     def __del__(self) -> None:
         try:
             made = self.seen + self.passing() - 1
-            self.purse.earn(made - max(self.last, -1))
-            self.detail_purse.earn(made - max(self.detail_last, -1))
+            self.budget.earn(made - max(self.last, -1))
+            self.detail_budget.earn(made - max(self.detail_last, -1))
             if self.loader is not None:
                 self.spans.unrecorded[self.loader] = made - self.last, made - self.detail_last
         except own_errors():
             return  # Python ends
 
 
-@unseen
+@hidden_from_warnings
 def single_hook(original: Method, loading: Loading) -> Method:
-    """`original`, the `__init__` of an iterator without workers: its fetcher gets a lane."""
+    """`original`, the `__init__` of an iterator without workers: its fetcher gets a recorder."""
 
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         original(self, loader, *args, **kwargs)
-        lane: Any = loading.lane(Maker)
-        if lane is not None:
+        recorder: Any = loading.recorder(Maker)
+        if recorder is not None:
             try:
-                loading.made(lane, self, loader)
-                lane.follow()
-                self._stepscope_lane = lane
-                count_fetches(self._dataset_fetcher, lane)
+                loading.made(recorder, self, loader)
+                recorder.follow()
+                self._stepscope_recorder = recorder
+                count_fetches(self._dataset_fetcher, recorder)
             except own_errors() as error:
                 loading.fail(error)
 
@@ -132,10 +132,10 @@ def known_hook(original: Method, loading: Loading) -> Method:
 
     def __iter__(self: Any) -> Any:
         iterator = original(self)
-        lane = getattr(iterator, "_stepscope_lane", None)
-        if lane is not None and lane.loader is None:
+        recorder = getattr(iterator, "_stepscope_recorder", None)
+        if recorder is not None and recorder.loader is None:
             try:
-                loading.learnt(lane, iterator, self)
+                loading.learnt(recorder, iterator, self)
             except own_errors() as error:
                 loading.fail(error)
         return iterator
@@ -152,16 +152,16 @@ def multiple_hooks(iterator: Any, loading: Loading) -> dict[str, Method]:
     }
 
 
-@unseen
+@hidden_from_warnings
 def _init_hook(original: Method, loading: Loading) -> Method:
     def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        lane: Any = loading.lane(Receiver)
-        self._stepscope_lane = lane
-        if lane is None:
+        recorder: Any = loading.recorder(Receiver)
+        self._stepscope_recorder = recorder
+        if recorder is None:
             original(self, loader, *args, **kwargs)
             return
         begin, cpu = _now(), cpu_ns()
-        self._try_put_index = _timed_put(self, lane)
+        self._try_put_index = _timed_put(self, recorder)
         try:
             original(self, loader, *args, **kwargs)
         except BaseException as error:
@@ -170,29 +170,31 @@ def _init_hook(original: Method, loading: Loading) -> Method:
         finally:
             del self._try_put_index
         try:
-            lane.spans.write(START_WORKERS, begin, _now() - begin, cpu_ns() - cpu, -1, lane.iterator, 0)
-            _watch(self, lane)
-            loading.made(lane, self, loader)
+            recorder.spans.write(START_WORKERS, begin, _now() - begin, cpu_ns() - cpu, -1, recorder.iterator, 0)
+            _watch(self, recorder)
+            loading.made(recorder, self, loader)
         except own_errors() as error:
             loading.fail(error)
 
     return _like(original, __init__)
 
 
-def _watch(iterator: Any, lane: Receiver) -> None:
+def _watch(iterator: Any, recorder: Receiver) -> None:
     """Have an iterator's batches counted, and timed where one is due."""
     queue, kind = iterator._worker_result_queue, type(iterator)
-    queue._stepscope_lane, lane.pins = lane, iterator._pin_memory
-    if lane.pins:
-        queue._recv_bytes = lane.receiving(queue._recv_bytes)
-    iterator._next_data = counted(iterator, kind._next_data, _next_data_hook(kind._next_data), lane, takes_index=False)
+    queue._stepscope_recorder, recorder.pins = recorder, iterator._pin_memory
+    if recorder.pins:
+        queue._recv_bytes = recorder.receiving(queue._recv_bytes)
+    iterator._next_data = counted(
+        iterator, kind._next_data, _next_data_hook(kind._next_data), recorder, takes_index=False
+    )
 
 
 def _reset_hook(original: Method) -> Method:
     def _reset(self: Any, loader: Any, first_iter: bool = False, **options: Any) -> None:
-        lane = self.__dict__.get("_stepscope_lane")
-        if lane is not None and not first_iter:
-            lane.epoch += 1
+        recorder = self.__dict__.get("_stepscope_recorder")
+        if recorder is not None and not first_iter:
+            recorder.epoch += 1
         original(self, loader, first_iter, **options)
 
     return _like(original, _reset)
@@ -202,108 +204,110 @@ def _next_data_hook(original: Method) -> Method:
     """The wait of the training process for a batch, from asking to having it, if it is recorded."""
 
     def _next_data(self: Any) -> Any:
-        lane = self._stepscope_lane
-        begin = _asks(self, lane)
+        recorder = self._stepscope_recorder
+        begin = _asks(self, recorder)
         if not begin:
             return original(self)
         try:
             data = original(self)
         except BaseException as error:
-            lane.live = False
-            lane.seen -= isinstance(error, StopIteration)  # the end of an epoch is no batch
+            recorder.live = False
+            recorder.seen -= isinstance(error, StopIteration)  # the end of an epoch is no batch
             raise
         finally:
-            if not lane.pins:
-                self._worker_result_queue._recv_bytes = lane.recv_bytes
+            if not recorder.pins:
+                self._worker_result_queue._recv_bytes = recorder.recv_bytes
             for name in _TIMED:  # each holds the iterator
                 self.__dict__.pop(name, None)
-        _has_waited(self, lane, begin)
+        _has_waited(self, recorder, begin)
         return data
 
     return _next_data
 
 
-def _asks(iterator: Any, lane: Receiver) -> int:
+def _asks(iterator: Any, recorder: Receiver) -> int:
     """The training process asks for a batch: since when, if the wait is recorded, else 0. Never raises."""
     try:
-        if not lane.enter(-1):
+        if not recorder.enter(-1):
             return 0
-        lane.asked(begin := _now())
-        queue = None if lane.pins else iterator._worker_result_queue
-        lane.recv_bytes = getattr(queue, "_recv_bytes", None)
-        receiving = lane.receiving(lane.recv_bytes)
-        iterator._try_get_data, iterator._try_put_index = _timed_get(iterator, lane), _timed_put(iterator, lane)
+        recorder.asked(begin := _now())
+        queue = None if recorder.pins else iterator._worker_result_queue
+        recorder.recv_bytes = getattr(queue, "_recv_bytes", None)
+        receiving = recorder.receiving(recorder.recv_bytes)
+        iterator._try_get_data, iterator._try_put_index = _timed_get(iterator, recorder), _timed_put(iterator, recorder)
         if queue is not None:
             queue._recv_bytes = receiving
         return begin
     except own_errors():
-        lane.give_up()
+        recorder.give_up()
         for name in _TIMED:
             iterator.__dict__.pop(name, None)
         return 0
 
 
-def _has_waited(iterator: Any, lane: Receiver, begin: int) -> None:
+def _has_waited(iterator: Any, recorder: Receiver, begin: int) -> None:
     """It has the batch that it asked for. Never raises."""
     try:
-        batch = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else lane.got
+        batch = iterator._rcvd_idx - 1 if getattr(iterator, "_in_order", True) else recorder.got
         end, cpu = _now(), cpu_ns()
-        lane.spans.write(WAIT, begin, end - begin, -1, batch, lane.iterator, lane.epoch, lane.weight())
-        lane.next_due(BATCH_COST, lane.pace or _UNKNOWN_NS)
-        lane.measured(cpu_ns() - cpu)
+        recorder.spans.write(WAIT, begin, end - begin, -1, batch, recorder.iterator, recorder.epoch, recorder.weight())
+        recorder.next_due(BATCH_COST, recorder.pace or _UNKNOWN_NS)
+        recorder.measured(cpu_ns() - cpu)
     except own_errors():
-        lane.give_up()
+        recorder.give_up()
 
 
-def _timed_get(iterator: Any, lane: Receiver) -> Method:
+def _timed_get(iterator: Any, recorder: Receiver) -> Method:
     original = type(iterator)._try_get_data
 
     def _try_get_data(*args: Any, **kwargs: Any) -> Any:
         result = original(iterator, *args, **kwargs)
         try:
             if result[0]:
-                lane.got = result[1][0]
-                if not lane.pins:
-                    lane.received(lane.got, lane.weight())
+                recorder.got = result[1][0]
+                if not recorder.pins:
+                    recorder.received(recorder.got, recorder.weight())
         except own_errors():
-            lane.give_up()
+            recorder.give_up()
         return result
 
     return _try_get_data
 
 
-def _timed_put(iterator: Any, lane: Receiver) -> Method:
+def _timed_put(iterator: Any, recorder: Receiver) -> Method:
     original = type(iterator)._try_put_index
 
     def _try_put_index() -> None:
         begin, batch = _now(), iterator._send_idx
         original(iterator)
-        _sent(iterator, lane, begin, batch)
+        _sent(iterator, recorder, begin, batch)
 
     return _try_put_index
 
 
-def _sent(iterator: Any, lane: Receiver, begin: int, batch: int) -> None:
+def _sent(iterator: Any, recorder: Receiver, begin: int, batch: int) -> None:
     """Indices were sent, if there were any. Never raises."""
     try:
-        again = not lane.seen and iterator._rcvd_idx  # it passes over what was read before it was resumed
+        again = not recorder.seen and iterator._rcvd_idx  # it passes over what was read before it was resumed
         if iterator._send_idx != batch and not again:
-            weight = max(1, lane.weight())
-            lane.spans.write(SEND_INDEX, begin, _now() - begin, -1, batch, lane.iterator, lane.epoch, weight)
+            weight = max(1, recorder.weight())
+            recorder.spans.write(
+                SEND_INDEX, begin, _now() - begin, -1, batch, recorder.iterator, recorder.epoch, weight
+            )
     except own_errors():
-        lane.give_up()
+        recorder.give_up()
 
 
 def _shutdown_hook(original: Method) -> Method:
     """The end of all workers, which is waited for. Called again when the iterator goes, maybe while Python ends."""
 
     def _shutdown_workers(self: Any) -> None:
-        lane, begin = self.__dict__.get("_stepscope_lane"), 0
-        if lane is not None and not self.__dict__.get("_shutdown", True):
+        recorder, begin = self.__dict__.get("_stepscope_recorder"), 0
+        if recorder is not None and not self.__dict__.get("_shutdown", True):
             try:
                 begin, cpu = _now(), cpu_ns()
             except own_errors():
-                lane = None
+                recorder = None
         try:
             original(self)
         except BaseException as error:
@@ -312,7 +316,9 @@ def _shutdown_hook(original: Method) -> Method:
         if begin:
             try:
                 end = _now()
-                lane.spans.write(STOP_WORKERS, begin, end - begin, cpu_ns() - cpu, -1, lane.iterator, lane.epoch)
+                recorder.spans.write(
+                    STOP_WORKERS, begin, end - begin, cpu_ns() - cpu, -1, recorder.iterator, recorder.epoch
+                )
             except own_errors():
                 return
 
@@ -345,9 +351,9 @@ class _Pinning:
         item = self._in_queue.get(*args, **kwargs)
         self._start = 0
         try:
-            lane = self._in_queue.__dict__.get("_stepscope_lane")
-            if lane is not None and type(item[0]) is int and item[0] % lane.stride == 0:
-                lane.received(item[0], lane.stride)
+            recorder = self._in_queue.__dict__.get("_stepscope_recorder")
+            if recorder is not None and type(item[0]) is int and item[0] % recorder.stride == 0:
+                recorder.received(item[0], recorder.stride)
                 self._batch, self._start, self._cpu = item[0], _now(), cpu_ns()
         except own_errors():
             self._start = 0
@@ -357,10 +363,12 @@ class _Pinning:
         start, self._start = self._start, 0
         if start:
             try:
-                lane, cpu = self._in_queue._stepscope_lane, cpu_ns() - self._cpu
-                lane.spans.write(PIN, start, _now() - start, cpu, self._batch, lane.iterator, lane.epoch, lane.stride)
+                recorder, cpu = self._in_queue._stepscope_recorder, cpu_ns() - self._cpu
+                recorder.spans.write(
+                    PIN, start, _now() - start, cpu, self._batch, recorder.iterator, recorder.epoch, recorder.stride
+                )
             except own_errors():
-                lane = None
+                recorder = None
         self._out_queue.put(*args, **kwargs)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["RESERVE_NS", "SHARE", "Purse", "Reserve", "Slowdown"]
+__all__ = ["RESERVE_NS", "SHARE", "OverheadBudget", "Reserve", "Slowdown"]
 
 SHARE = 0.003
 """Part of the batches' CPU time that their spans may cost, and that of their samples again. What it comes to, with the
@@ -20,7 +20,7 @@ RESERVE_NS = 10_000_000
 
 PASSED_NS = 10_000
 """CPU time of a batch that only passes the counters, in its worker and in the training process, where caches are cold.
-It is half of what a purse gets at most: with short batches there is little else to take it from."""
+It is half of what a budget gets at most: with short batches there is little else to take it from."""
 
 MOST_NS = 2_000_000
 """What is saved up at most: after long batches come short ones, and those must be cheap by themselves."""
@@ -38,7 +38,7 @@ _SURE = 2  # standard errors
 
 
 class Reserve:
-    """What the purses of a process have in common; it does not fill up again."""
+    """What the budgets of a process have in common; it does not fill up again."""
 
     __slots__ = ("left",)
 
@@ -52,7 +52,7 @@ class Reserve:
         return taken
 
 
-class Purse:
+class OverheadBudget:
     """Pays for one kind of recording from `share` of the batches' CPU time, and where that does not do, from `reserve`.
 
     `passed`: what a batch costs that is not recorded, in ns.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from .batch_recorder import Lane
+    from .batch_recorder import BatchRecorder
     from .spans import SpanFile
     from .worker_lines import WorkerSampler
 
@@ -51,51 +51,51 @@ class Loading:
                 leave_note(self._run_dir, "loading of further processes", "there are as many files as a run may have")
         return self._spans
 
-    def lane(self, kind: Callable[[SpanFile, int], Lane]) -> Lane | None:
-        """A lane for a new iterator of this process; None: it is not recorded. Never raises."""
+    def recorder(self, kind: Callable[[SpanFile, int], BatchRecorder]) -> BatchRecorder | None:
+        """A recorder for a new iterator of this process; None: it is not recorded. Never raises."""
         if self._made >= ITERATORS_LIMIT:
             return None
         if compiled is None and not self._made:
             leave_note(self._run_dir, "calls inside the samples", NOT_COMPILED)
         try:
             spans = self.open("main", {})
-            lane = None if spans is None else kind(spans, self._made + 1)
+            recorder = None if spans is None else kind(spans, self._made + 1)
         except own_errors() as error:
             self.fail(error)
             return None
         self._made += 1
-        return lane
+        return recorder
 
-    def sample_lines(self, lane: Lane, within: CodeType) -> WorkerSampler | None:
+    def sample_lines(self, recorder: BatchRecorder, within: CodeType) -> WorkerSampler | None:
         """Sample the lines of this worker, in what `within` calls; None: not asked for. Never raises."""
         if not self._lines_hz:
             return None
         try:
             from .worker_lines import start
 
-            return start(lane, self._run_dir, self._lines_hz, within)
+            return start(recorder, self._run_dir, self._lines_hz, within)
         except own_errors() as error:
             leave_note(self._run_dir, f"lines of the loading in process {os.getpid()}", error)
             return None
 
-    def made(self, lane: Lane, iterator: Any, loader: Any) -> None:
+    def made(self, recorder: BatchRecorder, iterator: Any, loader: Any) -> None:
         """Tell the side table of an iterator: its loader, its workers and the seed that they have in common."""
-        lane.loader = self._identify(loader)
-        lane.spans.tell(
+        recorder.loader = self._identify(loader)
+        recorder.spans.tell(
             {
                 "kind": "iterator",
-                "iterator": lane.iterator,
-                "loader": lane.loader,
+                "iterator": recorder.iterator,
+                "loader": recorder.loader,
                 "seed": iterator._base_seed,
                 "workers": iterator._num_workers,
                 "pids": [worker.pid for worker in getattr(iterator, "_workers", ())],
             }
         )
 
-    def learnt(self, lane: Lane, iterator: Any, loader: Any) -> None:
+    def learnt(self, recorder: BatchRecorder, iterator: Any, loader: Any) -> None:
         """Tell again of an iterator whose loader was not known when it was made, if it is known now."""
         if self._identify(loader) is not None:
-            self.made(lane, iterator, loader)
+            self.made(recorder, iterator, loader)
 
     def fail(self, error: BaseException) -> None:
         """Record nothing more here, and say why. Never raises."""

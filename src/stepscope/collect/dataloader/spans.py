@@ -19,7 +19,7 @@ from ..fields import compiled
 from ..guards import own_errors
 from ..mmap_file import identity, reopened, reserves
 from ..recorder import append_line, both_clocks, clock_reading, leave_note
-from .overhead_budget import RESERVE_NS, SHARE, Purse, Reserve, Slowdown
+from .overhead_budget import RESERVE_NS, SHARE, OverheadBudget, Reserve, Slowdown
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ _prepared: dict[str, bool] = {}
 
 class SpanFile:
     """`path`.bin and `path`.jsonl. `lost` counts spans without room; `share` of the batches' CPU time may go into them,
-    from `purse`, and again into those of samples, from `detail_purse`; besides `reserve` ns into both. `unrecorded`: of
-    loaders without workers, how many batches at the end of the last iterator no recorded one stands for, and of how
+    from `budget`, and again into those of samples, from `detail_budget`; besides `reserve` ns into both. `unrecorded`:
+    of loaders without workers, how many batches at the end of the last iterator no recorded one stands for, and of how
     many the samples; `slowdowns` of the same loaders, by loader."""
 
     __slots__ = (
@@ -105,10 +105,10 @@ class SpanFile:
         "_space",
         "_take",
         "_whole",
-        "detail_purse",
+        "budget",
+        "detail_budget",
         "lost",
         "path",
-        "purse",
         "share",
         "slowdowns",
         "unrecorded",
@@ -121,7 +121,7 @@ class SpanFile:
         self.unrecorded: dict[int, tuple[int, int]] = {}  # batches at the ends of iterators, by loader
         self.slowdowns: dict[int | None, Slowdown] = {}
         common = Reserve(reserve)
-        self.purse, self.detail_purse = Purse(share, common), Purse(share, common)
+        self.budget, self.detail_budget = OverheadBudget(share, common), OverheadBudget(share, common)
         self._pid = os.getpid()
         self._names: dict[Any, int] = {}
         self._lock = allocate_lock()

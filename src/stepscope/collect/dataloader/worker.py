@@ -12,7 +12,7 @@ import time
 
 from ..guards import own_errors
 from ..warning_frames import without_our_frames
-from .batch_recorder import Lane, cpu_ns
+from .batch_recorder import BatchRecorder, cpu_ns
 from .batch_sizes import tensors
 from .fetching import FETCH_CODE, count_fetches
 from .scheduler import process_began, process_threads
@@ -40,13 +40,13 @@ def worker_hook(original: Callable[..., None], loading: Loading, kinds: Any) -> 
     names = list(inspect.signature(original).parameters)
 
     def _worker_loop(*args: Any, **kwargs: Any) -> None:
-        lane = sampler = None
+        recorder = sampler = None
         entered = _now()
         try:
-            lane = _watch({**dict(zip(names, args)), **kwargs}, loading, kinds)
-            if lane is not None:
-                lane.starts(loading.born or process_began(), entered)
-            sampler = loading.sample_lines(lane, FETCH_CODE) if lane is not None else None
+            recorder = _watch({**dict(zip(names, args)), **kwargs}, loading, kinds)
+            if recorder is not None:
+                recorder.starts(loading.born or process_began(), entered)
+            sampler = loading.sample_lines(recorder, FETCH_CODE) if recorder is not None else None
         except own_errors() as error:
             loading.fail(error)
         try:
@@ -55,20 +55,20 @@ def worker_hook(original: Callable[..., None], loading: Loading, kinds: Any) -> 
             without_our_frames(error)
             raise
         finally:
-            _end(lane, sampler)
+            _end(recorder, sampler)
 
     _worker_loop.__module__, _worker_loop.__qualname__ = original.__module__, original.__qualname__
     _worker_loop.__doc__, _worker_loop.__wrapped__ = original.__doc__, original  # type: ignore[attr-defined]
     return _worker_loop
 
 
-def _end(lane: _Working | None, sampler: Any) -> None:
+def _end(recorder: _Working | None, sampler: Any) -> None:
     """The loop of the worker has ended. Never raises."""
     try:
         if sampler is not None:
             sampler.close()
-        if lane is not None:
-            lane.spans.write(END, _now(), 0, -1, -1, 0, lane.epoch)
+        if recorder is not None:
+            recorder.spans.write(END, _now(), 0, -1, -1, 0, recorder.epoch)
     except own_errors():
         return
 
@@ -79,14 +79,14 @@ def _watch(given: dict[str, Any], loading: Loading, kinds: Any) -> _Working | No
     spans = loading.open("worker", about)
     if spans is None:
         return None
-    lane = _Working(spans, given["index_queue"])
-    lane.feeder = Feeder(lane, given["data_queue"])
-    kinds.create_fetcher = staticmethod(_fetcher_hook(kinds.create_fetcher, given["dataset"], lane))
-    return lane
+    recorder = _Working(spans, given["index_queue"])
+    recorder.feeder = Feeder(recorder, given["data_queue"])
+    kinds.create_fetcher = staticmethod(_fetcher_hook(kinds.create_fetcher, given["dataset"], recorder))
+    return recorder
 
 
-class _Working(Lane):
-    """The lane of a worker. Its index queue is timed only before and after a batch that is recorded.
+class _Working(BatchRecorder):
+    """The recorder of a worker. Its index queue is timed only before and after a batch that is recorded.
 
     `weights`: of the batches that are recorded and have not been sent, by number.
     """
@@ -171,8 +171,8 @@ class _Working(Lane):
             self.live, self.due = False, sys.maxsize
 
 
-def _fetcher_hook(original: Callable[..., Any], dataset: Any, lane: _Working) -> Callable[..., Any]:
-    """`original`, which makes fetchers: those of this worker's own `dataset` are timed in `lane`, one an epoch."""
+def _fetcher_hook(original: Callable[..., Any], dataset: Any, recorder: _Working) -> Callable[..., Any]:
+    """`original`, which makes fetchers: those of this worker's own `dataset` are timed in `recorder`, one an epoch."""
 
     def create_fetcher(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -182,8 +182,8 @@ def _fetcher_hook(original: Callable[..., Any], dataset: Any, lane: _Working) ->
             raise
         try:
             if getattr(fetcher, "dataset", None) is dataset:
-                lane.epoch += 1
-                count_fetches(fetcher, lane)
+                recorder.epoch += 1
+                count_fetches(fetcher, recorder)
         except own_errors():
             vars(fetcher).pop("fetch", None)  # it is torch's own again
         return fetcher
@@ -198,11 +198,11 @@ class Feeder:
     pickler in the module of the queue, and `_send_bytes` of the pipe.
     """
 
-    __slots__ = ("_lane", "_module", "_pickler", "_pipe", "_threads", "_timed", "_told")
+    __slots__ = ("_module", "_pickler", "_pipe", "_recorder", "_threads", "_timed", "_told")
 
-    def __init__(self, lane: _Working, queue: Any) -> None:
+    def __init__(self, recorder: _Working, queue: Any) -> None:
         """Raises AttributeError for a queue of another kind."""
-        self._lane, self._pipe = lane, queue._send_bytes.__self__
+        self._recorder, self._pipe = recorder, queue._send_bytes.__self__
         self._told, self._threads = False, 0
         self._module: Any = sys.modules[type(queue).__module__]
         self._pickler = self._module._ForkingPickler
@@ -222,7 +222,7 @@ class Feeder:
             data = self._pickler.dumps(item, protocol)
         finally:
             self._module._ForkingPickler = self._pickler
-            if self._lane.weights:  # looked at last: another batch may have been announced meanwhile
+            if self._recorder.weights:  # looked at last: another batch may have been announced meanwhile
                 self.expect()
         self._dumped(item[0], weight, start, cpu)
         return data
@@ -230,13 +230,13 @@ class Feeder:
     def _announced(self, item: Any) -> int:
         """How many batches an item stands for that is recorded, 0 if it is not. Never raises: torch would go on without
         the batch, and the job wait for it for ever."""
-        lane = self._lane
+        recorder = self._recorder
         try:
-            weight = lane.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
+            weight = recorder.weights.pop(item[0], 0) if type(item) is tuple and type(item[0]) is int else 0
             self._threads = 0
             if weight and not self._told:
                 self._told, self._threads = True, process_threads()
-                lane.spans.tell({"kind": "batch", "tensors": tensors(item[1])})
+                recorder.spans.tell({"kind": "batch", "tensors": tensors(item[1])})
             return weight
         except own_errors():
             self._module._ForkingPickler = self._pickler
@@ -245,20 +245,22 @@ class Feeder:
     def _dumped(self, batch: int, weight: int, start: int, cpu: int) -> None:
         """An item has become bytes, since `start`. Never raises."""
         try:
-            lane, end = self._lane, _now()
+            recorder, end = self._recorder, _now()
             used = cpu_ns() - cpu
-            lane.spans.write(SERIALIZE, start, end - start, used, batch, 0, lane.epoch, weight, count=self._threads)
+            recorder.spans.write(
+                SERIALIZE, start, end - start, used, batch, 0, recorder.epoch, weight, count=self._threads
+            )
             self._send_next(batch, weight, end)
         except own_errors():
             return
 
     def _send_next(self, batch: int, weight: int, start: int) -> None:
         """Have the next sending timed: that of this batch."""
-        pipe, lane, send = self._pipe, self._lane, self._pipe._send_bytes
+        pipe, recorder, send = self._pipe, self._recorder, self._pipe._send_bytes
 
         def _send_bytes(data: Any) -> None:
             vars(pipe).pop("_send_bytes", None)
             send(data)
-            lane.spans.write(SEND, start, _now() - start, -1, batch, 0, lane.epoch, weight, count=len(data))
+            recorder.spans.write(SEND, start, _now() - start, -1, batch, 0, recorder.epoch, weight, count=len(data))
 
         pipe._send_bytes = _send_bytes

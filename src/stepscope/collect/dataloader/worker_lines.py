@@ -11,9 +11,9 @@ import os
 import time
 from _thread import get_ident
 
-from ..frames import Origins
 from ..line_sampler.lines import Sampler
 from ..recorder import BinaryFile, append_line, both_clocks, leave_note
+from ..stack_frames import Origins
 from ..step_clock.state import State
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from .batch_recorder import Lane
+    from .batch_recorder import BatchRecorder
 
 __all__ = ["LINES_SUFFIX", "WorkerSampler", "start"]
 
@@ -39,10 +39,10 @@ _LONGEST_NS = 2_000_000_000  # from one look to the next
 _WELL_BELOW = 4  # times less than it may cost: it is done twice as often again
 
 
-def start(lane: Lane, run_dir: str, hz: float, within: CodeType) -> WorkerSampler:
+def start(recorder: BatchRecorder, run_dir: str, hz: float, within: CodeType) -> WorkerSampler:
     """Sample the calling thread, a worker's own, in what `within` calls, the code of a fetch. Raises OSError."""
-    files = _Files(lane.spans.path + LINES_SUFFIX, run_dir)
-    share = SHARE if lane.spans.share < 1 else math.inf
+    files = _Files(recorder.spans.path + LINES_SUFFIX, run_dir)
+    share = SHARE if recorder.spans.share < 1 else math.inf
     state = State()
     state.thread = get_ident()
     sampler = WorkerSampler(state, files, hz, within, share)

@@ -30,7 +30,7 @@ from collections import deque
 from ...run_format.files import LINES
 from ...run_format.records import FLAG_COLLECTOR, LINE
 from ..fields import StateFields, compiled
-from ..frames import OTHER_STACKS, RECORDER, Describer, Origins
+from ..stack_frames import OTHER_STACKS, RECORDER, Describer, Origins
 from .copied_code import CopiedCode, reads_true
 from .locked_looks import HARMLESS, TakingTurns, walked
 

@@ -36,7 +36,7 @@ static struct {
 } layout;
 
 enum { EVENT_CALL = 0, EVENT_RETURN = 3, EVENT_C_CALL = 4, EVENT_C_EXCEPTION = 5, EVENT_C_RETURN = 6 };
-enum { TABLE = 512, MOST_TARGETS = 256, DEEPEST_CALL = 64, MOST_SPANS = 4096 }; /* MOST_SPANS: PENDING_LIMIT in lane.py */
+enum { TABLE = 512, MOST_TARGETS = 256, DEEPEST_CALL = 64, MOST_SPANS = 4096 }; /* MOST_SPANS: PENDING_LIMIT in batch_recorder.py */
 enum { TIMED, ENTERS, LEAVES };                                             /* kinds of targets */
 enum { HAS_MORE = 4 };                                                      /* CO_VARARGS */
 

@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { OTHER, DATA_WAIT, FORWARD, BACKWARD, OPTIMIZER };                        /* PHASE_… in clock.py */
-enum { EVALUATION = 4, NO_DATA_WAIT = 32, FOREIGN_LOADER = 64, CLOSURE = 256 }; /* FLAG_… in clock.py and roles.py */
+enum { OTHER, DATA_WAIT, FORWARD, BACKWARD, OPTIMIZER };                        /* PHASE_… in state.py */
+enum { EVALUATION = 4, NO_DATA_WAIT = 32, FOREIGN_LOADER = 64, CLOSURE = 256 }; /* FLAG_… in run_format/records.py */
 
 static int clock_now(Hook *hook, long long *time)
 {

@@ -1,4 +1,4 @@
-/* The hot path of the step clock in C: what hooks.py, clock.py, roles.py, samples.py and mapped.py do in a step without
+/* The hot path of the step clock in C: what hooks.py, clock.py, training_loader.py, samples.py and mmap_file.py do in a step without
  * surprises, without bytecode, which a training step finds cold in the processor's caches each time.
  *
  * The Python code stays the whole truth. The fields of State, StepClock and LoaderUse lie in structs that the Python
@@ -51,7 +51,7 @@ typedef struct {
     char real;
 } Hook;
 
-/* RECORD in clock.py */
+/* RECORD in pieces.py */
 typedef struct {
     int64_t step, start, end, data_wait, forward, backward, optimizer, evaluation_wait, gc, samples;
     int32_t micro_batches;

@@ -35,7 +35,7 @@ __all__ = [
     "Tracer",
     "another_is_active",
     "has_device_work",
-    "mend_forked_child",
+    "repair_forked_child",
     "resolve_activities",
     "script_made_a_profiler",
     "watch_other_profilers",
@@ -236,7 +236,7 @@ def watch_other_profilers(before: Callable[[], object]) -> Callable[[], None]:
     return undo
 
 
-def mend_forked_child(recording: bool) -> None:
+def repair_forked_child(recording: bool) -> None:
     """In a forked child: end the recording, if one was under way, without touching Kineto, and let the child exit."""
     if not _process["started"]:
         return

@@ -25,7 +25,7 @@ from .tracer import (
     Tracer,
     another_is_active,
     has_device_work,
-    mend_forked_child,
+    repair_forked_child,
     resolve_activities,
     script_made_a_profiler,
     watch_other_profilers,
@@ -106,7 +106,7 @@ class Window:
             _kept_by_child.append(self._tracer)
         if running is not None:
             _kept_by_child.append(running.abandon())
-        mend_forked_child(running is not None)
+        repair_forked_child(running is not None)
         self._retire()
 
     # -- the course of a window --------------------------------------------------------------------------------------

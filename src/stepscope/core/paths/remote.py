@@ -24,7 +24,7 @@ from upath.extensions import ProxyUPath
 from stepscope.core.errors import BadInput
 from stepscope.core.paths.failures import failures, missing, told
 from stepscope.core.paths.schemes import SCHEMES, Address
-from stepscope.core.paths.stream import Source, Stream
+from stepscope.core.paths.stream import ByteSource, Stream
 
 __all__ = ["Remote", "remote"]
 
@@ -151,7 +151,7 @@ class Remote(ProxyUPath):
         seen = self._wait(look(fs, path))
         if seen.size is None or not seen.parts:
             return self._wait(whole(fs, path, seen.size), _WHOLE)
-        source = Source(url=str(self), size=seen.size, fetch=partial(part, fs, path, seen), loop=fs.loop)
+        source = ByteSource(url=str(self), size=seen.size, fetch=partial(part, fs, path, seen), loop=fs.loop)
         return io.BufferedReader(Stream(source), _BUFFER)
 
     def _opened(self, details: dict[str, Any]) -> BinaryIO:
@@ -166,7 +166,7 @@ class Remote(ProxyUPath):
             if _version(self._details()) != version:
                 raise BadInput(self, "it was changed while it was read", next_step="Read it again.")
 
-        source = Source(url=str(self), size=int(details["size"]), fetch=fetch, loop=fs.loop)
+        source = ByteSource(url=str(self), size=int(details["size"]), fetch=fetch, loop=fs.loop)
         return io.BufferedReader(Stream(source, at_end=check), _BUFFER)
 
     def _is_web(self) -> bool:

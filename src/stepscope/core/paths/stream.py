@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from stepscope.core.paths.failures import BrokenTransferError, failures, lasting, told
 
-__all__ = ["Source", "Stream"]
+__all__ = ["ByteSource", "Stream"]
 
 FIRST = 128 * 1024
 """Bytes of the first piece: enough to recognize a file, without fetching what may not be wanted."""
@@ -30,7 +30,7 @@ _PATIENCE = 90.0  # seconds after which no try begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ByteSource:
     """Where the bytes come from: `fetch(start, end)`, which runs in `loop` and may raise any of `failures()`."""
 
     url: str
@@ -39,7 +39,7 @@ class Source:
     loop: asyncio.AbstractEventLoop
 
 
-async def exactly(source: Source, start: int, end: int) -> bytes:
+async def exactly(source: ByteSource, start: int, end: int) -> bytes:
     """The bytes from `start` to before `end`, all of them. Raises what `fetch` raises, or BrokenTransferError."""
     why, tries = "", 0
     cause: BaseException | None = None
@@ -65,7 +65,7 @@ async def exactly(source: Source, start: int, end: int) -> bytes:
 class Stream(io.RawIOBase):
     """The bytes of a source, in order and ahead of the reader; `seek` costs the pieces that are on their way."""
 
-    def __init__(self, source: Source, at_end: Callable[[], None] | None = None) -> None:
+    def __init__(self, source: ByteSource, at_end: Callable[[], None] | None = None) -> None:
         super().__init__()
         self._source, self._at_end = source, at_end
         self._position = 0

@@ -1,11 +1,11 @@
-"""Pieces of JSON: decoders that keep decimals exact, and the mending of one damaged piece."""
+"""Pieces of JSON: decoders that keep decimals exact, and the repair of one damaged piece."""
 
 import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Decoders", "is_mendable", "mended", "mended_members", "without_lone_surrogates"]
+__all__ = ["Decoders", "is_repairable", "repaired_members", "repaired_value", "without_lone_surrogates"]
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _ESCAPES = re.compile(
@@ -14,8 +14,8 @@ _ESCAPES = re.compile(
     r"|\\.",
     re.DOTALL,
 )
-_MENDABLE = re.compile(
-    r'"(?:[^"\\]|\\.)*"'  # a string, in which escapes are mended
+_REPAIRABLE = re.compile(
+    r'"(?:[^"\\]|\\.)*"'  # a string, in which escapes are repaired
     r"|(?P<comma>,)(?=\s*[}\]])"
     r"|(?P<word>(?<![\w.])-?(?:N/A|n/a|nan|inf|infinity|None|undefined)(?![\w.]))",
     re.DOTALL,
@@ -47,8 +47,8 @@ class Decoders:
         self.constants += 1
 
 
-def is_mendable(text: str, error: ValueError) -> bool:
-    """Whether what `mended` mends stands where the lenient reader stopped; elsewhere it would stop there again."""
+def is_repairable(text: str, error: ValueError) -> bool:
+    """Whether what `repaired_value` repairs stands where the lenient reader stopped, which else stops there again."""
     if not isinstance(error, json.JSONDecodeError):
         return True
     at = error.pos
@@ -60,18 +60,18 @@ def is_mendable(text: str, error: ValueError) -> bool:
     return before >= 0 and text[before] == "," and text[at : at + 1] in ("}", "]")
 
 
-def mended(piece: str, decoders: Decoders) -> Any:
-    """The value of `piece` after mending: invalid escapes, bare words such as N/A (null), trailing commas.
+def repaired_value(piece: str, decoders: Decoders) -> Any:
+    """The value of `piece` after repairing: invalid escapes, bare words such as N/A (null), trailing commas.
 
     Raises ValueError or RecursionError when that is not enough.
     """
-    return decoders.lenient.decode(_MENDABLE.sub(_mend, piece))
+    return decoders.lenient.decode(_REPAIRABLE.sub(_repair, piece))
 
 
-def mended_members(piece: str, decoders: Decoders) -> tuple[dict[str, Any], int, int]:
-    """Members of an object, without its braces: the ones that could be read, how many were mended, how many lost."""
+def repaired_members(piece: str, decoders: Decoders) -> tuple[dict[str, Any], int, int]:
+    """Members of an object, without its braces: the ones that could be read, how many were repaired, how many lost."""
     try:
-        whole = mended("{" + piece.strip(" \t\r\n,") + "}", decoders)
+        whole = repaired_value("{" + piece.strip(" \t\r\n,") + "}", decoders)
     except (ValueError, RecursionError):
         return _by_line(piece, decoders)
     return whole, 1, 0
@@ -93,7 +93,7 @@ def without_lone_surrogates(text: str) -> tuple[str, int]:
     return _ESCAPES.sub(replaced, text), lone
 
 
-def _mend(match: re.Match[str]) -> str:
+def _repair(match: re.Match[str]) -> str:
     if match["comma"]:
         return ""
     if match["word"]:
@@ -110,7 +110,7 @@ def _by_line(piece: str, decoders: Decoders) -> tuple[dict[str, Any], int, int]:
             lost += bool(line.strip(" \t\r\n,{}[]"))
             continue
         try:
-            members.update(mended("{" + match[1] + "}", decoders))
+            members.update(repaired_value("{" + match[1] + "}", decoders))
         except (ValueError, RecursionError):
             lost += 1
     return members, len(members), lost

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from stepscope.importers.kineto.json_pieces import (
     Decoders,
-    is_mendable,
-    mended,
-    mended_members,
+    is_repairable,
+    repaired_members,
+    repaired_value,
     without_lone_surrogates,
 )
 from stepscope.importers.kineto.source import Note
@@ -220,7 +220,7 @@ class Repair:
             self.broken_members(began, members)
 
     def broken_members(self, began: int, members: dict[str, Any]) -> None:
-        """Mend what stands between `began` and the events, or the end of the file."""
+        """Repair what stands between `began` and the events, or the end of the file."""
         events = _EVENTS_KEY.search(self.text, began)
         if not members and events is None:
             raise NotJson(f"not JSON: an object that begins with {self.text[:20]!r}", began)
@@ -229,7 +229,7 @@ class Repair:
         closed = events is None and piece.rstrip(_BLANK).endswith("}")
         if closed:
             piece = piece.rstrip(_BLANK)[:-1]
-        found, repaired, lost = mended_members(piece, self.decoders)
+        found, repaired, lost = repaired_members(piece, self.decoders)
         members.update(found)
         self.note("header that was not valid JSON: repaired", int(repaired > 0))
         self.note("header entry that is not valid JSON: not read", lost)
@@ -246,18 +246,18 @@ class Repair:
         return found
 
     def element(self, found: list[Any]) -> None:
-        """Read the element at `at`, or mend it, or leave it out."""
+        """Read the element at `at`, or repair it, or leave it out."""
         try:
             element, self.at = self.decoders.lenient.raw_decode(self.text, self.at)
             found.append(element)
         except RecursionError:
             self.broken_element(found, too_deep=True)
         except ValueError as error:
-            self.broken_element(found, too_deep=False, mendable=is_mendable(self.text, error))
+            self.broken_element(found, too_deep=False, repairable=is_repairable(self.text, error))
 
-    def broken_element(self, found: list[Any], *, too_deep: bool, mendable: bool = False) -> None:
-        """Mend the element at `at`, or leave it out and go on at the next one."""
-        if mendable and self.mend_element(found):
+    def broken_element(self, found: list[Any], *, too_deep: bool, repairable: bool = False) -> None:
+        """Repair the element at `at`, or leave it out and go on at the next one."""
+        if repairable and self.repair_element(found):
             return
         self.lost += 1
         if not self.go_on():
@@ -268,13 +268,13 @@ class Repair:
         else:
             self.note("event that is not valid JSON: left out", 1)
 
-    def mend_element(self, found: list[Any]) -> bool:
-        """Try to mend the element at `at`; its end may be the end of an object within it, so a few are tried."""
+    def repair_element(self, found: list[Any]) -> bool:
+        """Try to repair the element at `at`; its end may be the end of an object within it, so a few are tried."""
         tried = 0
         for end in itertools.islice(_EVENT_END.finditer(self.text, self.at, self.at + _LONGEST_EVENT), _ENDS_TRIED):
             tried, self.reach = tried + 1, end.end()
             try:
-                found.append(mended(self.text[self.at : end.end()], self.decoders))
+                found.append(repaired_value(self.text[self.at : end.end()], self.decoders))
             except (ValueError, RecursionError):
                 following = _EVENT_START.match(self.text, end.end())
                 if following and self.element_at(following.end()) == "event":

@@ -2,7 +2,7 @@
 
 The scanner reads pieces of the list of events at the same time. A piece counts only if the one before it ends exactly
 where it begins; otherwise its bytes are read again behind what was left. Elements that are valid but irregular become
-Python values; where the text is no JSON, the reader of whole texts takes one step over the damage (`mending`).
+Python values; where the text is no JSON, the reader of whole texts takes one step over the damage (`repair_step`).
 """
 
 import codecs
@@ -17,13 +17,13 @@ from typing import Any
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Progress
 from stepscope.core.paths import AnyPath
-from stepscope.importers.kineto import json_repair, mending
+from stepscope.importers.kineto import json_repair, repair_step
 from stepscope.importers.kineto.flaws import Flaw, place_of
 from stepscope.importers.kineto.json_pieces import Decoders, without_lone_surrogates
 from stepscope.importers.kineto.json_repair import CONSTANTS, EVENTS, SURROGATES, Document
 from stepscope.importers.kineto.layout import LAYOUT
-from stepscope.importers.kineto.mending import MARGIN
 from stepscope.importers.kineto.pieces import AFTER, ELEMENT, FIRST, PIECE, Piece, Pieces, threads_here
+from stepscope.importers.kineto.repair_step import MARGIN
 from stepscope.importers.kineto.source import REPLACED, decoded, replaced_in
 from stepscope.importers.kineto.stream import Damaged, Stream, opened
 from stepscope.importers.kineto.trace_document import RECORD
@@ -211,7 +211,7 @@ class _List:
             self.rest_at = piece.offset + scanner.resume
             self.rest = bytes(piece.buffer[scanner.resume : piece.end]) + self.pieces.rest()
             return False
-        if (scanner.stop == _BROKEN or is_end) and self._mend(piece, is_end=is_end):
+        if (scanner.stop == _BROKEN or is_end) and self._repair(piece, is_end=is_end):
             return not self.ended
         self._leave(piece)
         return False
@@ -238,7 +238,7 @@ class _List:
         except (ValueError, RecursionError) as error:
             raise Unfit(str(error)) from error
 
-    def _mend(self, piece: Piece, *, is_end: bool) -> bool:
+    def _repair(self, piece: Piece, *, is_end: bool) -> bool:
         """Take one step over the damage behind the last element; False: more of the text is needed to tell."""
         scanner = piece.scanner
         begin = scanner.after_previous
@@ -248,7 +248,7 @@ class _List:
             end = min(begin + size, piece.end)
             window = bytes(memoryview(piece.buffer)[begin:end])
             is_all = is_end and end == piece.end
-            step = mending.step(window, state, is_end=is_all, is_first=self.flaw is None)
+            step = repair_step.step(window, state, is_end=is_all, is_first=self.flaw is None)
             if step is not None:
                 break
             if end == piece.end:
@@ -259,7 +259,7 @@ class _List:
             piece.scan(begin + step.at, step.state)
         return True
 
-    def _add(self, step: mending.Step, offset: int) -> None:
+    def _add(self, step: repair_step.Step, offset: int) -> None:
         if step.lists:
             raise Unfit("a list of events begins within another one")
         for element in step.elements:

@@ -9,6 +9,7 @@ import polars as pl
 from stepscope.core.importing import Sink
 from stepscope.core.paths import AnyPath
 from stepscope.importers.kineto.columns import Event, identifiers
+from stepscope.importers.kineto.event_tables import FILLERS, HOST_WORK, host_pids
 from stepscope.importers.kineto.events import (
     HOST_KINDS,
     RANGES,
@@ -19,12 +20,11 @@ from stepscope.importers.kineto.events import (
     sort_events,
     unread_because,
 )
-from stepscope.importers.kineto.frames import FRAMES
 from stepscope.importers.kineto.header import NAMINGS, Identity
 from stepscope.importers.kineto.regular import Regular, Texts
 from stepscope.importers.kineto.scan import Cutting, Scanned, Unfit, scan
+from stepscope.importers.kineto.scanned_tables import FRAMES
 from stepscope.importers.kineto.source import Note
-from stepscope.importers.kineto.tables import FILLERS, HOST_WORK, host_pids
 from stepscope.importers.kineto.trace_document import fill
 
 __all__ = ["Unfit", "read_scanned"]

@@ -50,7 +50,7 @@ class Stream:
         if not buffered.peek(len(_GZIP)).startswith(_GZIP):
             self._source = buffered
         else:
-            self._source = _Mended(buffered) if to_the_damage else _Unpacked(buffered)
+            self._source = _Repaired(buffered) if to_the_damage else _Unpacked(buffered)
 
     @property
     def done(self) -> int:
@@ -60,7 +60,7 @@ class Stream:
     @property
     def damage(self) -> str:
         """What is wrong with the gzip stream, as far as it was read; nothing if it is sound."""
-        return self._source.damage if isinstance(self._source, _Mended) else ""
+        return self._source.damage if isinstance(self._source, _Repaired) else ""
 
     def fill(self, view: memoryview) -> int:
         """Fill `view`; fewer bytes than it has room for mean the end."""
@@ -104,7 +104,7 @@ class _Unpacked:
             raise Damaged(str(error)) from error
 
 
-class _Mended:
+class _Repaired:
     def __init__(self, file: BinaryIO) -> None:
         self._stream = gzip.GzipFile(fileobj=file, mode="rb")
         self.damage = ""

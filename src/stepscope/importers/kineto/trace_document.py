@@ -6,8 +6,8 @@ from typing import Any, Protocol
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Sink
 from stepscope.core.paths import AnyPath
+from stepscope.importers.kineto import event_tables, other_writers
 from stepscope.importers.kineto import header as headers
-from stepscope.importers.kineto import other_writers, tables
 from stepscope.importers.kineto.columns import Event
 from stepscope.importers.kineto.cut import whole_until
 from stepscope.importers.kineto.header import Identity
@@ -112,7 +112,7 @@ def fill(path: AnyPath, document: Document, found: Found, sink: Sink) -> None:
     if "host" in sink.parts:
         other_writers.adopt(metadata, identity, sink)
         note(other_writers.NOT_KNOWN, 0 if headers.is_xla(header) else other_writers.unknown(sink))
-    tables.add_threads(metadata, identity, sink)
+    event_tables.add_threads(metadata, identity, sink)
     headers.add_process(header, path, identity, sink)
     headers.add_devices(header, identity.rank, note, sink)
     whole = found.elements + document.lost

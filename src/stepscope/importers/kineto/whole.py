@@ -7,7 +7,7 @@ from typing import Any
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Sink
 from stepscope.core.paths import AnyPath
-from stepscope.importers.kineto import tables
+from stepscope.importers.kineto import event_tables
 from stepscope.importers.kineto.columns import Event
 from stepscope.importers.kineto.events import RANGES, Rows, bulk, finish, sort_events
 from stepscope.importers.kineto.header import Identity
@@ -74,8 +74,8 @@ class _Events:
         return sum(map(len, self.rows.values()))
 
     def host_pids(self) -> Counter[str]:
-        return tables.host_pids(self.rows["host"])
+        return event_tables.host_pids(self.rows["host"])
 
     def fill(self, identity: Identity, note: Note, sink: Sink) -> None:
-        for fill_table, table in tables.FILLERS:
+        for fill_table, table in event_tables.FILLERS:
             fill_table(self.rows[table], identity, note, sink)

@@ -20,8 +20,8 @@ import re
 from stepscope.core.importing import Importer, Sink
 from stepscope.core.paths import AnyPath
 from stepscope.importers import rank_in_name
+from stepscope.importers.memory_snapshot.memory_rows import add_snapshot
 from stepscope.importers.memory_snapshot.plain_pickle import load
-from stepscope.importers.memory_snapshot.tables import add_snapshot
 
 __all__ = ["IMPORTER"]
 

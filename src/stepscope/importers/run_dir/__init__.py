@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from stepscope.core.errors import BadInput
-from stepscope.core.importing import Importer, Part, Sink
+from stepscope.core.importing import Importer, RankInput, Sink
 from stepscope.core.paths import AnyPath, is_file, is_folder
 from stepscope.importers.run_dir.jobs import jobs_of, tell_others
 from stepscope.importers.run_dir.json_files import read_object
@@ -46,7 +46,7 @@ def read(path: AnyPath, sink: Sink) -> None:
         part.read(sink)
 
 
-def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
+def split(path: AnyPath, sink: Sink) -> Sequence[RankInput]:
     """Fill the tables of the launcher and the system, and return a part for each process. Raises BadInput as `read`."""
 
     def note(reason: str, count: int) -> None:
@@ -75,7 +75,7 @@ def split(path: AnyPath, sink: Sink) -> Sequence[Part]:
         sink.row("meta", source=str(path), key="no_steps", value="No step could be read")
     elif not any(has_steps(process.folder) for process in processes):
         add_no_steps(path, run, end, note, sink)
-    return [Part(path=process.folder, read=partial(add_process, process)) for process in processes]
+    return [RankInput(path=process.folder, read=partial(add_process, process)) for process in processes]
 
 
 def read_recorded(folder: AnyPath, sink: Sink) -> bool:

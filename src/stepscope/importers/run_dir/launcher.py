@@ -128,7 +128,7 @@ def add_no_steps(path: AnyPath, run: Row | None, end: Row | None, note: Note, si
     elif number(end.get("exit_code")) != 0:
         how = f"signal {end.get('signal')}" if end.get("exit_code") is None else f"exit code {end.get('exit_code')}"
         why = f"the job ended with {how} before its first training step had ended"
-        advice = "see what the job printed, mend it and run `stepscope run -- COMMAND` again"
+        advice = "see what the job printed, fix it and run `stepscope run -- COMMAND` again"
     elif stepless := _likeliest(read_lines(path / "stepless.jsonl", note)):
         why = _without_a_step(stepless)
         advice = (

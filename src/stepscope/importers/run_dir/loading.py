@@ -17,8 +17,8 @@ from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.records import SPAN, read_records
+from stepscope.importers.run_dir.stacks import add_worker_stacks
 from stepscope.importers.run_dir.steps import observed, series
-from stepscope.importers.run_dir.tables import add_worker_stacks
 from stepscope.run_format.files import LOADING
 from stepscope.run_format.records import STAGES
 

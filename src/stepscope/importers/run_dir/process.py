@@ -10,8 +10,8 @@ from stepscope.importers import append
 from stepscope.importers.run_dir.clocks import clock_of
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
 from stepscope.importers.run_dir.loading import add_loading
+from stepscope.importers.run_dir.stacks import add_stacks
 from stepscope.importers.run_dir.steps import add_steps
-from stepscope.importers.run_dir.tables import add_stacks
 from stepscope.run_format import files
 
 __all__ = ["Process", "add_process", "add_recorded", "find_processes", "is_process"]

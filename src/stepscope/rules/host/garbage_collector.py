@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run
@@ -37,7 +37,7 @@ def check(run: Run) -> Iterator[Finding]:
     recorded = run.optional("steps").select("rank", "step", "gc").drop_nulls("gc")
     if recorded.is_empty():
         raise MissingData("time in the garbage collector", how="run it with `stepscope run -- COMMAND`")
-    table = settled_steps(run).select("rank", "step", "duration").join(recorded, on=["rank", "step"])
+    table = enough_steps(run).select("rank", "step", "duration").join(recorded, on=["rank", "step"])
     means = table.group_by("rank").agg(pl.col("gc", "duration").mean()).sort("rank")
     slow = [(gc, step, rank) for rank, gc, step in means.iter_rows() if step and gc >= MIN_SHARE * step]
     if not slow:

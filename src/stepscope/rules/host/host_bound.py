@@ -39,7 +39,7 @@ from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.run import Run
@@ -66,7 +66,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _lines(run: Run) -> Iterator[Finding]:
-    means = dict(settled_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
+    means = dict(enough_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
     by_place: dict[tuple[str, str], list[HostLines]] = {}
     for group in host_lines(run):
         step = means.get(group.rank)

@@ -38,8 +38,8 @@ from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.input_stall import InputStall, faster, gain, heaviest, input_stall, stage_evidence
 from stepscope.models.loader_model import predict
-from stepscope.models.waiting_input import WaitingInput, faster, gain, heaviest, part_evidence, waiting_input
 
 __all__ = ["RULE"]
 
@@ -50,7 +50,7 @@ FASTER = (2.0, 8.0)  # float64 to float32, and to uint8
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     part = found.parts[0] if found is not None else None
     if found is None or part is None or not part.copies or part.share < MIN_SHARE:
         return
@@ -63,7 +63,7 @@ def check(run: Run) -> Iterator[Finding]:
             "Moving batches from workers to training takes {} of data-loading CPU time", (Value(part.share, "ratio"),)
         ),
         cause="data-reading",
-        evidence=(*part_evidence(found, part), *_batch(run, found.model.pipeline.rank)),
+        evidence=(*stage_evidence(found, part), *_batch(run, found.model.pipeline.rank)),
         gain=gain(found, faster(["batch"], FASTER), "batches 2× to 8× smaller"),
         advice=_ADVICE,
         where=found.data_set,
@@ -71,7 +71,7 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _slow_to_touch(found: WaitingInput) -> bool:
+def _slow_to_touch(found: InputStall) -> bool:
     """Whether training is the limit, on the CPU, and smaller batches make its steps shorter by MIN_WAIT."""
     if found.best is not None or found.limited_by != "training" or not found.model.pipeline.size:
         return False

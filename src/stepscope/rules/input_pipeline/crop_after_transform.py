@@ -33,9 +33,18 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value, at
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.input_stall import (
+    InputStall,
+    LoadingStage,
+    faster,
+    gain,
+    input_stall,
+    pays,
+    short,
+    stage_evidence,
+)
 from stepscope.models.loader_advice import DRAFT
 from stepscope.models.loader_model import predict
-from stepscope.models.waiting_input import Part, WaitingInput, faster, gain, part_evidence, pays, short, waiting_input
 
 __all__ = ["RULE"]
 
@@ -52,11 +61,11 @@ class _Crop:
 
     name: str
     left: float
-    before: tuple[Part, ...]
+    before: tuple[LoadingStage, ...]
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     if found is None or not any(part.stage == "transform" for part in found.parts):
         return
     crop = _crop(run, found)
@@ -74,7 +83,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         cause="data-reading",
         evidence=(
-            *part_evidence(found, first),
+            *stage_evidence(found, first),
             Evidence(label=f"share kept by {short(crop.name)}", value=crop.left, unit="ratio",
                      source="transform_sizes"),
         ),
@@ -85,7 +94,7 @@ def check(run: Run) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _crop(run: Run, found: WaitingInput) -> _Crop | None:
+def _crop(run: Run, found: InputStall) -> _Crop | None:
     """The crop before which most CPU time is spent on samples of full size."""
     rank = found.model.pipeline.rank
     left = _left(run, rank)
@@ -126,7 +135,7 @@ def _precedes(begins: pl.DataFrame, early: str, late: str) -> bool:
     return len(both) > 0 and float(both.mean() or 0.0) >= ORDERED  # type: ignore[arg-type]
 
 
-def _advice(first: Part, crop: _Crop) -> tuple[Advice, ...]:
+def _advice(first: LoadingStage, crop: _Crop) -> tuple[Advice, ...]:
     names = [name.rpartition(".")[2] for name in (crop.name, *(part.name for part in crop.before))]
     return (
         Advice(

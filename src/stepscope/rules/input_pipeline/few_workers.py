@@ -30,23 +30,23 @@ from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.loader_model import Change
-from stepscope.models.waiting_input import (
+from stepscope.models.input_stall import (
     MAX_IDLE,
-    WaitingInput,
+    InputStall,
     cores,
     enough_workers,
     gain,
+    input_stall,
     making,
     waiting_evidence,
-    waiting_input,
 )
+from stepscope.models.loader_model import LoaderChange
 
 __all__ = ["RULE"]
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     best = enough_workers(found)
     if found is None or best is None or found.idle >= MAX_IDLE:
         return
@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         cause="data-reading",
         evidence=_evidence(found),
-        gain=gain(found, (Change(workers=best.workers, persistent=True),), f"{best.workers} workers"),
+        gain=gain(found, (LoaderChange(workers=best.workers, persistent=True),), f"{best.workers} workers"),
         advice=(
             Advice(
                 text=f"Set num_workers={best.workers}, persistent_workers=True{_call_site(run, found)}",
@@ -69,11 +69,11 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _call_site(run: Run, found: WaitingInput) -> str:
+def _call_site(run: Run, found: InputStall) -> str:
     return loader_facts(run, found.model.pipeline.rank).at
 
 
-def _evidence(found: WaitingInput) -> tuple[Evidence, ...]:
+def _evidence(found: InputStall) -> tuple[Evidence, ...]:
     rows = [
         *waiting_evidence(found),
         making(found),

@@ -47,9 +47,9 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value, at
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.loader_model import SLOWED, Change, fit, predict, saving
+from stepscope.models.input_stall import FULL, short
+from stepscope.models.loader_model import SLOWED, LoaderChange, fit, predict, saving
 from stepscope.models.pipeline import pipeline
-from stepscope.models.waiting_input import FULL, short
 
 __all__ = ["RULE"]
 
@@ -112,10 +112,10 @@ def _gain(worst: InputWait, facts: LoaderFacts, contended: float) -> Gain:
 def _narrowed(gain: Gain, run: Run, worst: InputWait, facts: LoaderFacts) -> Gain:
     """The same range as far as the model of the recorded loader has it too: it never becomes wider."""
     more = MOST_WORKERS if facts.suggested is None else max(facts.suggested, facts.workers or 0)
-    free = Change(faster=(("fetch", inf), ("serialize", inf)))
+    free = LoaderChange(faster=(("fetch", inf), ("serialize", inf)))
     try:
         model = fit(pipeline(run, worst.rank))
-        with_workers, without_loading = predict(model, [Change(workers=more), free])
+        with_workers, without_loading = predict(model, [LoaderChange(workers=more), free])
     except MissingData:
         return gain
     low, high = saving(model, with_workers)[0], saving(model, without_loading)[1]

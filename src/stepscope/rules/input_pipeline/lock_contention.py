@@ -33,8 +33,8 @@ from stepscope.analyses.input_pipeline.lib.lock_waits import lock_waits, waits_f
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.models.loader_model import Change, predict
-from stepscope.models.waiting_input import MAX_IDLE, WaitingInput, gain, making, pays, waiting_evidence, waiting_input
+from stepscope.models.input_stall import MAX_IDLE, InputStall, gain, input_stall, making, pays, waiting_evidence
+from stepscope.models.loader_model import LoaderChange, predict
 
 __all__ = ["RULE"]
 
@@ -42,7 +42,7 @@ STAYS = 0.25  # of the waiting, where the lock is held for less instead of done 
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     if found is None or not found.model.pipeline.workers or found.idle < MAX_IDLE:
         return
     lines = lock_waits(run, found.model.pipeline.rank)
@@ -64,12 +64,12 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _without(found: WaitingInput, gone: float) -> Change:
+def _without(found: InputStall, gone: float) -> LoaderChange:
     """A pipeline in which that share of making a batch is gone, from the part that waits longest."""
     part = found.idlest
     spent = gone * float(found.model.pipeline.fetch[:, 1].mean())
     factor = part.idle / (part.idle - spent) if spent < part.idle else inf
-    return Change(faster=((part.name, factor),), persistent=True)
+    return LoaderChange(faster=((part.name, factor),), persistent=True)
 
 
 def _title(share: float, where: tuple[Place, ...]) -> Title:
@@ -81,7 +81,7 @@ def _title(share: float, where: tuple[Place, ...]) -> Title:
     )
 
 
-def _evidence(found: WaitingInput, share: float, samples: int) -> tuple[Evidence, ...]:
+def _evidence(found: InputStall, share: float, samples: int) -> tuple[Evidence, ...]:
     return (
         *waiting_evidence(found),
         making(found),

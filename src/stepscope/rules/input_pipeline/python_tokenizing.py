@@ -38,8 +38,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.models.loader_model import Change
-from stepscope.models.waiting_input import Part, WaitingInput, gain, heaviest, part_evidence, waiting_input
+from stepscope.models.input_stall import InputStall, LoadingStage, gain, heaviest, input_stall, stage_evidence
+from stepscope.models.loader_model import LoaderChange
 
 __all__ = ["RULE"]
 
@@ -56,13 +56,13 @@ _WHOLE = ("transform", "label", "collate", "sample")  # stages whose name may sa
 class _Tokenizing:
     """What makes tokens: the call, how much of that part, and where."""
 
-    part: Part
+    part: LoadingStage
     of_part: float
     where: tuple[Place, ...]
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     part = heaviest(found) if found is not None else None
     if found is None or part is None or part.stage not in _WHOLE or COMPILED.search(part.name):
         return
@@ -76,11 +76,11 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         cause="data-reading",
         evidence=(
-            *part_evidence(found, part),
+            *stage_evidence(found, part),
             Evidence(label="tokenizing share", value=share, unit="ratio",
                      source="loader_transforms" if told.of_part == 1 else "loader_lines"),
         ),
-        gain=gain(found, tuple(_mended(told, factor) for factor in FASTER),
+        gain=gain(found, tuple(_sped_up(told, factor) for factor in FASTER),
                   "tokenizing 2× faster, or done once before training"),
         advice=_ADVICE,
         ranks=found.ranks,
@@ -88,7 +88,7 @@ def check(run: Run) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _tokenizing(run: Run, found: WaitingInput, part: Part) -> _Tokenizing | None:
+def _tokenizing(run: Run, found: InputStall, part: LoadingStage) -> _Tokenizing | None:
     """The heaviest part, if its name or the lines in it say that it makes tokens."""
     if NAMED.search(part.name):
         return _Tokenizing(part=part, of_part=1.0, where=(part.place,) if part.place else ())
@@ -119,10 +119,10 @@ def _places(lines: pl.DataFrame) -> tuple[Place, ...]:
     )
 
 
-def _mended(told: _Tokenizing, factor: float) -> Change:
+def _sped_up(told: _Tokenizing, factor: float) -> LoaderChange:
     """The part with only its tokenizing faster."""
     left = 1 - told.of_part * (1 - 1 / factor)
-    return Change(faster=((told.part.name, 1 / left if left else inf),), persistent=True)
+    return LoaderChange(faster=((told.part.name, 1 / left if left else inf),), persistent=True)
 
 
 _ADVICE = (

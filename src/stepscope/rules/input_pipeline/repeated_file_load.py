@@ -35,8 +35,17 @@ from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.input_stall import (
+    InputStall,
+    LoadingStage,
+    faster,
+    gain,
+    input_stall,
+    pays,
+    short,
+    stage_evidence,
+)
 from stepscope.models.loader_model import predict
-from stepscope.models.waiting_input import Part, WaitingInput, faster, gain, part_evidence, pays, short, waiting_input
 
 __all__ = ["RULE"]
 
@@ -56,7 +65,7 @@ class _Repeated:
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     if found is None:
         return
     read = {part.name: part for part in found.parts if part.stage == "read"}
@@ -66,7 +75,7 @@ def check(run: Run) -> Iterator[Finding]:
             return
 
 
-def _finding(found: WaitingInput, reader: _Repeated, part: Part) -> Iterator[Finding]:
+def _finding(found: InputStall, reader: _Repeated, part: LoadingStage) -> Iterator[Finding]:
     factors = (1 / (1 - LESS * reader.share), inf)
     changes = faster((reader.name,), factors)
     if not pays(found, predict(found.model, changes)[0]):
@@ -75,7 +84,7 @@ def _finding(found: WaitingInput, reader: _Repeated, part: Part) -> Iterator[Fin
         title=Title("{} reads the same files again in {} of its calls", (reader.name, Value(reader.share, "ratio"))),
         cause="data-reading",
         evidence=(
-            *part_evidence(found, part),
+            *stage_evidence(found, part),
             Evidence(label=f"{short(reader.name)} calls recorded", value=reader.calls, unit="count",
                      source="loader_spans"),
             Evidence(label="distinct files", value=reader.files, unit="count", source="loader_spans"),
@@ -89,7 +98,7 @@ def _finding(found: WaitingInput, reader: _Repeated, part: Part) -> Iterator[Fin
     )  # fmt: skip
 
 
-def _repeated(run: Run, found: WaitingInput) -> list[_Repeated]:
+def _repeated(run: Run, found: InputStall) -> list[_Repeated]:
     """Readers that repeat files, the one with the most time first."""
     rank = found.model.pipeline.rank
     reads = run.table("loader_spans", how=RECORD_LOADING).filter(

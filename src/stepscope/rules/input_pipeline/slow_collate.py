@@ -28,7 +28,7 @@ from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
 from stepscope.core.finding import Advice, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.waiting_input import faster, gain, heaviest, part_evidence, short, waiting_input
+from stepscope.models.input_stall import faster, gain, heaviest, input_stall, short, stage_evidence
 
 __all__ = ["RULE"]
 
@@ -37,14 +37,14 @@ FASTER = (2.0, 10.0)  # one copy instead of two, and compiled code instead of Py
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     part = heaviest(found) if found is not None else None
     if found is None or part is None or part.stage != "collate" or part.copies or part.share < MIN_SHARE:
         return
     yield Finding(
         title=Title("{} takes {} of data-loading CPU time", (part.called, Value(part.share, "ratio"))),
         cause="data-reading",
-        evidence=part_evidence(found, part),
+        evidence=stage_evidence(found, part),
         gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
         advice=_ADVICE,
         ranks=found.ranks,

@@ -30,24 +30,24 @@ from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.loader_model import Change
-from stepscope.models.waiting_input import (
+from stepscope.models.input_stall import (
     MAX_IDLE,
-    WaitingInput,
+    InputStall,
     cores,
     enough_workers,
     gain,
+    input_stall,
     making,
     short,
     waiting_evidence,
-    waiting_input,
 )
+from stepscope.models.loader_model import LoaderChange
 
 __all__ = ["RULE"]
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     best = enough_workers(found)
     if found is None or best is None or found.idle < MAX_IDLE:
         return
@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
         title=_title(found.idle, where),
         cause="data-reading",
         evidence=_evidence(found),
-        gain=gain(found, (Change(workers=best.workers, persistent=True),), f"{best.workers} workers"),
+        gain=gain(found, (LoaderChange(workers=best.workers, persistent=True),), f"{best.workers} workers"),
         advice=(
             Advice(
                 text=f"Set num_workers={best.workers}: a worker that waits for I/O needs no core",
@@ -78,7 +78,7 @@ def _title(idle: float, where: tuple[Place, ...]) -> Title:
     return Title("Data loading waits {} of its time for files or the network", (share,))
 
 
-def _evidence(found: WaitingInput) -> tuple[Evidence, ...]:
+def _evidence(found: InputStall) -> tuple[Evidence, ...]:
     source, waiting = "loader_stages", found.idlest
     return (
         *waiting_evidence(found),

@@ -30,8 +30,8 @@ from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.finding import Advice, Finding, Rule, Title, Value, at
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.input_stall import LoadingStage, faster, gain, heaviest, input_stall, short, stage_evidence
 from stepscope.models.loader_advice import DRAFT
-from stepscope.models.waiting_input import Part, faster, gain, heaviest, part_evidence, short, waiting_input
 
 __all__ = ["RULE"]
 
@@ -40,14 +40,14 @@ FASTER = (2.0, 10.0)  # a factor worth the trouble, and what a replacement by co
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     part = heaviest(found) if found is not None else None
     if found is None or part is None or part.stage not in _STAGES or part.share < MIN_SHARE:
         return
     yield Finding(
         title=Title("{} takes {} of data-loading CPU time", (part.called, Value(part.share, "ratio"))),
         cause="data-reading",
-        evidence=part_evidence(found, part),
+        evidence=stage_evidence(found, part),
         gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
         advice=_advice(part, gpu=has_gpu(run)),
         ranks=found.ranks,
@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
 _STAGES = ("transform", "decode", "read", "sample")
 
 
-def _advice(part: Part, *, gpu: bool) -> tuple[Advice, ...]:
+def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
     """What makes a part cheaper, the likeliest first."""
     name, where = short(part.name), at(part.place)
     match part.stage:

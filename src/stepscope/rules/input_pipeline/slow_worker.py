@@ -158,7 +158,7 @@ def _paces(fetches: pl.DataFrame) -> dict[int, npt.NDArray[np.float64]]:
 def _unordered(measured: Pipeline, slow: _Slow) -> float:
     """What batches that are taken when they are ready save of a step, at least."""
     computing = slow.others_cpu + (measured.feed or 0.0) + (measured.own_cpu or 0.0)
-    least = max(measured.own + measured.handing, computing / measured.cores)
+    least = max(measured.own + measured.transfer_cost, computing / measured.cores)
     rate = (measured.workers - 1) / slow.others_wall + 1 / slow.wall
     return max(0.0, measured.step - (1 + ERROR) * max(least, 1 / rate) * measured.batches)
 

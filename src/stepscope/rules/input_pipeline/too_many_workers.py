@@ -32,14 +32,14 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.models.loader_model import Change, Prediction, check_undisturbed, fit, predict, without_workers
+from stepscope.models.input_stall import NEARLY, TRIED, cores
+from stepscope.models.loader_model import LoaderChange, Prediction, check_undisturbed, fit, predict, without_workers
 from stepscope.models.pipeline import Pipeline, pipeline
-from stepscope.models.waiting_input import NEARLY, TRIED, cores
 
 __all__ = ["RULE"]
 
@@ -85,7 +85,7 @@ def _with_workers(run: Run) -> tuple[int, ...]:
     loaders = training.filter(pl.col("num_workers") > 0)
     if loaders.is_empty():
         return ()
-    steps = settled_steps(run).filter(pl.col("rank").is_in(loaders["rank"].unique().to_list()))
+    steps = enough_steps(run).filter(pl.col("rank").is_in(loaders["rank"].unique().to_list()))
     means = steps.group_by("rank").agg(pl.col("duration").mean()).sort("duration", "rank", descending=[True, False])
     return tuple(means["rank"])
 
@@ -96,12 +96,12 @@ def _compared(measured: Pipeline) -> tuple[int, Prediction]:
     try:
         model = fit(measured)
     except MissingData:
-        handed = measured.handing + measured.held + (measured.feed or 0.0)
+        handed = measured.transfer_cost + measured.held + (measured.feed or 0.0)
         if float(measured.fetch[:, 1].mean()) > handed:
             raise  # there may be batches that took long, and were not recorded
         return round(measured.step), without_workers(measured)
     fewer = (0, *(workers for workers in TRIED if workers < measured.workers))
-    changes = [Change(persistent=True), *(Change(workers=workers, persistent=True) for workers in fewer)]
+    changes = [LoaderChange(persistent=True), *(LoaderChange(workers=workers, persistent=True) for workers in fewer)]
     now, *rows = predict(model, changes)
     least = min(row.step_ns for row in rows)
     return now.step_ns, next(row for row in rows if row.step_ns <= (1 + NEARLY) * least)
@@ -112,7 +112,7 @@ def _evidence(measured: Pipeline) -> Iterator[Evidence]:
     yield Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders")
     yield Evidence(label="batch load time", value=making, unit="ns", source="loader_stages")
     yield Evidence(label="CPU-bound share", value=computing / making, unit="ratio", source="loader_stages")
-    taking = measured.handing + measured.held
+    taking = measured.transfer_cost + measured.held
     yield Evidence(label="batch transfer time", value=taking, unit="ns", source="loader_stages")
     if measured.threads > 1:
         yield Evidence(label="training threads", value=measured.threads, unit="count", source="processes")

@@ -31,18 +31,18 @@ import numpy as np
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.loader_advice import UNORDERED
-from stepscope.models.loader_model import Change, predict
-from stepscope.models.waiting_input import (
+from stepscope.models.input_stall import (
     MIN_BUSY,
     NEARLY,
-    WaitingInput,
+    InputStall,
     gain,
+    input_stall,
     making,
     pays,
     waiting_evidence,
-    waiting_input,
 )
+from stepscope.models.loader_advice import UNORDERED
+from stepscope.models.loader_model import LoaderChange, predict
 
 __all__ = ["RULE"]
 
@@ -50,7 +50,7 @@ TRIED = (4, 8, 16)  # batches ahead of each worker; torch makes 2 ahead, more th
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     if found is None or not found.model.pipeline.workers or found.busy >= MIN_BUSY:
         return
     ahead = _ahead(found)
@@ -60,7 +60,7 @@ def check(run: Run) -> Iterator[Finding]:
         title=_title(found),
         cause="data-reading",
         evidence=_evidence(found),
-        gain=gain(found, (Change(prefetch=ahead, persistent=True),), f"prefetch_factor={ahead}"),
+        gain=gain(found, (LoaderChange(prefetch=ahead, persistent=True),), f"prefetch_factor={ahead}"),
         advice=(
             Advice(
                 text=f"Set prefetch_factor={ahead}: each worker loads more batches ahead",
@@ -74,7 +74,7 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _title(found: WaitingInput) -> Title:
+def _title(found: InputStall) -> Title:
     wall = found.model.pipeline.fetch[:, 1]
     typical = float(np.median(wall))
     times = float(wall.max()) / max(typical, 1.0)
@@ -83,16 +83,16 @@ def _title(found: WaitingInput) -> Title:
     )
 
 
-def _ahead(found: WaitingInput) -> int | None:
+def _ahead(found: InputStall) -> int | None:
     """The fewest batches ahead that are nearly as good as any, None where more of them do not pay."""
     tried = [ahead for ahead in TRIED if ahead > found.model.pipeline.prefetch]
-    rows = predict(found.model, [Change(prefetch=ahead, persistent=True) for ahead in tried])
+    rows = predict(found.model, [LoaderChange(prefetch=ahead, persistent=True) for ahead in tried])
     least = min((row.step_ns for row in rows), default=0)
     enough = zip(tried, rows, strict=True)
     return next((n for n, row in enough if row.step_ns <= (1 + NEARLY) * least and pays(found, row)), None)
 
 
-def _evidence(found: WaitingInput) -> tuple[Evidence, ...]:
+def _evidence(found: InputStall) -> tuple[Evidence, ...]:
     measured, source = found.model.pipeline, "loader_stages"
     walls = measured.fetch[:, 1]
     return (

@@ -38,18 +38,18 @@ from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.models.loader_model import Change, predict
-from stepscope.models.pipeline import Pipeline
-from stepscope.models.waiting_input import (
+from stepscope.models.input_stall import (
     COMPUTING,
-    WaitingInput,
+    InputStall,
     cores,
     gain,
+    input_stall,
     making,
     pays,
     waiting_evidence,
-    waiting_input,
 )
+from stepscope.models.loader_model import LoaderChange, predict
+from stepscope.models.pipeline import Pipeline
 
 __all__ = ["RULE"]
 
@@ -59,7 +59,7 @@ STAYS = (0.33, 0.0)
 """Of the CPU time of further threads, what one thread then does itself: with 4 and 8 threads in each of 2 workers on 2
 cores it was from less than a tenth to a third."""
 
-ALL = Change(faster=(("fetch", inf),), persistent=True)
+ALL = LoaderChange(faster=(("fetch", inf),), persistent=True)
 """Threads of a team that is no larger than the cores spin while they wait for each other, and so does the one that
 makes the batch: what of its time is work is not known. With 2 threads in each of 2 workers on 2 cores: a fiftieth."""
 
@@ -67,7 +67,7 @@ BESIDE = 2  # maximum threads per worker that belong to no team: the feeder, and
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = waiting_input(run)
+    found = input_stall(run)
     if found is None or found.limited_by not in COMPUTING:
         return
     measured = found.model.pipeline
@@ -98,14 +98,14 @@ def _title(measured: Pipeline, threads: int | None) -> Title:
     return Title("{} worker threads on {} cores: libraries start their own", (count, cores))
 
 
-def _with_one_thread(measured: Pipeline, stays: float) -> Change:
+def _with_one_thread(measured: Pipeline, stays: float) -> LoaderChange:
     """A fetch that takes the CPU time of its own thread and a part of that of the others."""
     taken = float(measured.fetch[:, 0].mean())
     left = min(taken, measured.alone + stays * measured.further)
-    return Change(faster=(("fetch", taken / max(left, 1.0)),), persistent=True)
+    return LoaderChange(faster=(("fetch", taken / max(left, 1.0)),), persistent=True)
 
 
-def _evidence(found: WaitingInput, threads: int | None) -> tuple[Evidence, ...]:
+def _evidence(found: InputStall, threads: int | None) -> tuple[Evidence, ...]:
     measured, source = found.model.pipeline, "loader_spans"
     rows = [
         *waiting_evidence(found),

@@ -34,7 +34,7 @@ from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import loader_stages
 from stepscope.analyses.input_pipeline.loader_starts import loader_starts
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.stall_groups import stall_groups
 from stepscope.analyses.steps.steps import weight_of
 from stepscope.core.errors import MissingData
@@ -70,7 +70,7 @@ class _Starts:
 
 
 def check(run: Run) -> Iterator[Finding]:
-    table = settled_steps(run).filter(pl.col("data_wait").is_not_null())
+    table = enough_steps(run).filter(pl.col("data_wait").is_not_null())
     if table.is_empty():
         raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
     found = [row for row in _starts(run, table) if row.low > MIN_SHARE * row.step]

@@ -24,7 +24,7 @@ rounds differently in the last bits. Hooks on the optimizer, or a closure that c
 from collections.abc import Iterator
 
 from stepscope.analyses.operators.lib.looped_optimizer import LoopedOptimizer, looped_optimizers
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -38,7 +38,7 @@ FOREACH = (0.22, 0.44)  # of the optimizer's time that foreach=True saves; measu
 
 def check(run: Run) -> Iterator[Finding]:
     looped = looped_optimizers(run)
-    ranks = set(settled_steps(run)["rank"].to_list()) if looped else set()
+    ranks = set(enough_steps(run)["rank"].to_list()) if looped else set()
     slow = [found for found in looped if found.rank in ranks and found.time >= MIN_SHARE * found.step > 0]
     if slow:
         yield _finding(max(slow, key=lambda found: found.time), tuple(found.rank for found in slow))

@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from stepscope.analyses.input_pipeline.lib.worker_starts import restarting_steps
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.stall_groups import StallGroup, stall_groups
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.run import Run
@@ -45,7 +45,7 @@ MIN_SHARE = 0.05  # of the mean step: a smaller gain drowns in the noise between
 
 def check(run: Run) -> Iterator[Finding]:
     found = stall_groups(run)
-    means = settled_steps(run).group_by("rank").agg(pl.col("duration").mean(), pl.len())
+    means = enough_steps(run).group_by("rank").agg(pl.col("duration").mean(), pl.len())
     per_rank = {rank: (step, count) for rank, step, count in means.iter_rows()}
     same: dict[tuple[str, str, int], list[StallGroup]] = {}
     for group in found:

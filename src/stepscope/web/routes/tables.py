@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES, Column
 from stepscope.render.frames import moments
@@ -19,7 +19,7 @@ from stepscope.web.answers import json_answer
 
 __all__ = ["ANALYSES", "ROUTES", "listed", "table_document"]
 
-ANALYSES = Group("analyses", Analysis)
+ANALYSES = PluginGroup("analyses", Analysis)
 """All analyses."""
 
 MOST_ROWS = 200_000

@@ -1,13 +1,13 @@
 """The section on communication between ranks: groups, late ranks, and what could not be matched."""
 
-from stepscope.core.plugins import Group
+from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import Bars, Table, Text
 from stepscope.core.run import Analysis
 from stepscope.core.synth import Synth
 from stepscope.render.format import text
 from stepscope.report.sections.communication.distributed import _UNMATCHED, SECTION
 
-ANALYSES = Group("analyses", Analysis)
+ANALYSES = PluginGroup("analyses", Analysis)
 NAME = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 

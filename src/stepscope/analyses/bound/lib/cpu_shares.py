@@ -14,7 +14,7 @@ from stepscope.analyses.bound.lib.device_shares import inflated_by
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
 from stepscope.analyses.host.host_work import host_work
 from stepscope.analyses.host.lib.host_lines import host_lines
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.analyses.lib.trace_phases import traced_steps
 from stepscope.analyses.operators.lib.looped_optimizer import LoopedOptimizer, looped_optimizers
 from stepscope.analyses.steps.lib.samples import steady_samples

@@ -21,7 +21,7 @@ from stepscope.analyses.host.blocking_syncs import blocking_syncs
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, cuts, without_whole_step
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.markers import data_waits
-from stepscope.analyses.lib.tables import RECORD_TRACE_ON_GPU
+from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU
 from stepscope.analyses.lib.trace_phases import traced_steps
 from stepscope.analyses.memory.device_allocations import device_allocations
 from stepscope.analyses.steps.steady_steps import steady_steps

@@ -6,7 +6,7 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.device_shares import device_idle
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.steps.lib.enough_steps import settled_steps
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
@@ -34,7 +34,7 @@ class InputWait:
 def input_waits(run: Run) -> tuple[InputWait, ...]:
     """The waits of each rank. Raises MissingData where none was recorded."""
     start = pl.col("data_wait").filter(pl.col("tags").list.contains("epoch-start").fill_null(False)).sum()
-    means = settled_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(
+    means = enough_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(
         pl.col("data_wait", "duration", "backward").mean(), (start / pl.col("data_wait").sum()).alias("at_start")
     ).with_columns(pl.col("backward").fill_null(0.0))  # fmt: skip
     if means.is_empty():

@@ -144,11 +144,11 @@ def _with_unique(placed: pl.DataFrame) -> pl.DataFrame:
     counted = placed.with_columns(times=pl.len().over("rank", "code"))
     several = pl.col("rank").n_unique().over("code") > 1
     missed = pl.col("unmatched").is_not_null().any().over("code")
-    mend = pl.col("comparable") & (pl.col("times").max().over("code") == 1) & several & missed
+    repair = pl.col("comparable") & (pl.col("times").max().over("code") == 1) & several & missed
     return counted.with_columns(
-        key=pl.when(mend).then("code").otherwise("key"),
-        matched_by=pl.when(mend).then(pl.lit("unique")).otherwise("matched_by"),
-        unmatched=pl.when(mend).then(None).otherwise("unmatched"),
+        key=pl.when(repair).then("code").otherwise("key"),
+        matched_by=pl.when(repair).then(pl.lit("unique")).otherwise("matched_by"),
+        unmatched=pl.when(repair).then(None).otherwise("unmatched"),
     ).drop("times")
 
 

@@ -87,10 +87,10 @@ def path_waits(run: Run, order: HostOrder, work: Work | None) -> Waits:
     return Waits(track[by_time], time[by_time], at[by_time], piece[by_time], thread[by_time])
 
 
-Part = tuple[Ints, Ints, Ints, Ints, Ints]
+WaitColumns = tuple[Ints, Ints, Ints, Ints, Ints]
 
 
-def _for_work(order: HostOrder, work: Work, calls: Ints, pieces: Ints) -> Part:
+def _for_work(order: HostOrder, work: Work, calls: Ints, pieces: Ints) -> WaitColumns:
     """Calls that return because of a piece of work, where that ended while they were running."""
     ends = work.end[pieces]
     waited = (pieces >= 0) & (ends > order.start[calls]) & (ends <= order.end[calls] + JITTER)
@@ -100,12 +100,12 @@ def _for_work(order: HostOrder, work: Work, calls: Ints, pieces: Ints) -> Part:
     return order.track[calls], time, np.minimum(work.end[pieces], time), pieces, np.full(len(calls), -1, dtype=np.int64)
 
 
-def _for_copies(order: HostOrder, work: Work) -> Part:
+def _for_copies(order: HostOrder, work: Work) -> WaitColumns:
     copies = np.flatnonzero((work.frame["role"] == "memory").to_numpy() & (work.call >= 0))
     return _for_work(order, work, work.call[copies], copies)
 
 
-def _for_calls(run: Run, order: HostOrder, work: Work) -> Part:
+def _for_calls(run: Run, order: HostOrder, work: Work) -> WaitColumns:
     tree = order.tree
     rows = np.flatnonzero(tree.calls & tree.named(_waits))
     calls = tree.frame.select("rank", "track", "correlation")[rows]
@@ -177,7 +177,7 @@ def _ended_on(work: Work, lanes: Ints, times: Ints, ranks: Ints) -> Ints:
     return found
 
 
-def _for_threads(run: Run, order: HostOrder) -> list[Part]:
+def _for_threads(run: Run, order: HostOrder) -> list[WaitColumns]:
     tree = order.tree
     backward = tree.operators & tree.passing(is_backward())
     transfers = tree.named(transfers_on_host)
@@ -206,14 +206,14 @@ def _gaps(busy: Spans) -> Spans:
     return np.stack((ends, starts), axis=1)
 
 
-def _handed_over(track: int, main: int, gaps: Spans, busy: Spans) -> Part:
+def _handed_over(track: int, main: int, gaps: Spans, busy: Spans) -> WaitColumns:
     """A thread goes on when its gap ends, if the main thread was at work in the gap."""
     gaps = gaps[:-1]
     gaps = gaps[overlap_each(gaps, busy) > 0]
     return _part(track, gaps[:, 1], gaps[:, 1], main)
 
 
-def _awaited(track: int, other: int, gaps: Spans, helping: Spans, *, least: float) -> Part:
+def _awaited(track: int, other: int, gaps: Spans, helping: Spans, *, least: float) -> WaitColumns:
     """A thread goes on when its gap ends, because of what last ended in the gap on another thread."""
     if not len(helping):
         return _nothing()
@@ -226,13 +226,13 @@ def _awaited(track: int, other: int, gaps: Spans, helping: Spans, *, least: floa
     return _part(track, gaps[enough, 1], ends[enough], other)
 
 
-def _part(track: int, time: Ints, at: Ints, thread: int) -> Part:
+def _part(track: int, time: Ints, at: Ints, thread: int) -> WaitColumns:
     count = len(time)
     none = np.full(count, -1, dtype=np.int64)
     return np.full(count, track), time, at, none, np.full(count, thread)
 
 
-def _nothing() -> Part:
+def _nothing() -> WaitColumns:
     return _part(-1, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), -1)
 
 

@@ -3,7 +3,7 @@
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.tables import RECORD_TRACE_ON_GPU, quotient
+from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU, quotient
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 

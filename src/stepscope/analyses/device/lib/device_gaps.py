@@ -21,7 +21,7 @@ from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.host_rows import host_where
 from stepscope.analyses.lib.launch_calls import launches
 from stepscope.analyses.lib.markers import data_waits, unrecorded
-from stepscope.analyses.lib.tables import parts
+from stepscope.analyses.lib.result_tables import parts
 from stepscope.core.intervals import Spans, overlap_each, spans, subtract, union
 from stepscope.core.run import Run
 

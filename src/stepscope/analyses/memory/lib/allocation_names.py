@@ -8,8 +8,8 @@ import polars as pl
 
 from stepscope.analyses.lib.call_sites import CallSite, call_sites, user_site
 from stepscope.analyses.lib.host_events import CALLS, THREAD
+from stepscope.analyses.lib.result_tables import at_rows
 from stepscope.analyses.lib.source_texts import with_texts
-from stepscope.analyses.lib.tables import at_rows
 from stepscope.analyses.memory.lib.memory_events import memory_events, owners
 from stepscope.analyses.memory.lib.peak import at_peak
 from stepscope.analyses.modules.lib.module_calls import module_spans

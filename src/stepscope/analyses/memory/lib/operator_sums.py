@@ -5,7 +5,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.lib.markers import step_markers
-from stepscope.analyses.lib.tables import RECORD_TRACE, at_rows
+from stepscope.analyses.lib.result_tables import RECORD_TRACE, at_rows
 from stepscope.analyses.memory.lib.memory_events import memory_events, owners
 from stepscope.analyses.memory.lib.memory_phases import event_phases
 from stepscope.core.errors import MissingData

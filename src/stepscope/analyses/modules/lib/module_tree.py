@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.lib.tables import at_rows
+from stepscope.analyses.lib.result_tables import at_rows
 from stepscope.core.nesting import Nesting
 
 __all__ = ["Nodes", "node_tree"]

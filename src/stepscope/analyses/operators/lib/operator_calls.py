@@ -10,7 +10,7 @@ import polars as pl
 from stepscope.analyses.lib.device_work import work_names
 from stepscope.analyses.lib.host_events import HostTree, host_tree
 from stepscope.analyses.lib.launch_calls import launches
-from stepscope.analyses.lib.tables import RECORD_TRACE
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.analyses.operators.lib.flops import operator_work
 from stepscope.core.errors import MissingData
 from stepscope.core.kernels import name_test

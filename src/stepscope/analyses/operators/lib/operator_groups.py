@@ -7,7 +7,7 @@ import polars as pl
 from stepscope.analyses.lib.group_cummax import reached_before
 from stepscope.analyses.lib.host_events import categories
 from stepscope.analyses.lib.markers import step_markers
-from stepscope.analyses.lib.tables import alike, quotient
+from stepscope.analyses.lib.result_tables import alike, quotient
 from stepscope.analyses.operators.lib.operator_calls import OperatorCalls, operator_calls, work_inside
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run

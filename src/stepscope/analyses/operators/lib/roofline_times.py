@@ -16,7 +16,7 @@ import polars as pl
 from stepscope.analyses.lib.device_work import work_names
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.launch_calls import Launches, launches
-from stepscope.analyses.lib.tables import RECORD_TRACE_ON_GPU, quotient
+from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU, quotient
 from stepscope.analyses.operators.lib.flops import HEAVY, operator_work
 from stepscope.core.errors import MissingData
 from stepscope.core.gpus import Gpu, gpu_named

@@ -6,15 +6,15 @@ from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
-__all__ = ["settled_steps"]
+__all__ = ["enough_steps"]
 
 ENOUGH = 3  # one step is an accident, two are a coincidence
 
 
-def settled_steps(run: Run) -> pl.DataFrame:
+def enough_steps(run: Run) -> pl.DataFrame:
     """Steady steps of the ranks that have ENOUGH of them. Raises MissingData if none has."""
     table = steady_steps(run)
-    settled = table.filter(pl.len().over("rank") >= ENOUGH)
-    if settled.is_empty():
+    enough = table.filter(pl.len().over("rank") >= ENOUGH)
+    if enough.is_empty():
         raise MissingData("three steps after the first ones", how="let the job train for more steps")
-    return settled
+    return enough

@@ -5,7 +5,7 @@ import polars as pl
 from stepscope.analyses.device.device_time import device_time
 from stepscope.analyses.device.idle import idle
 from stepscope.analyses.device.idle_gaps import idle_gaps
-from stepscope.analyses.lib.tables import by_rank
+from stepscope.analyses.lib.result_tables import by_rank
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import spans, subtract, total, union

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from stepscope.collect.frames import Describer, Origins
+from stepscope.collect.stack_frames import Describer, Origins
 
 LOOP = """
 class Loop:

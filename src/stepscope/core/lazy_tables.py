@@ -8,10 +8,10 @@ import polars as pl
 
 from stepscope.core.schema import TABLES, empty
 
-__all__ = ["LazyTables", "Source"]
+__all__ = ["LazyTables", "RowSource"]
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Where the rows of core tables lie."""
 
     def read(self, table: str, columns: Sequence[str], where: pl.Expr | None = None) -> pl.DataFrame:
@@ -26,7 +26,7 @@ class LazyTables(Mapping[str, pl.DataFrame]):
     """
 
     rows: Mapping[str, int]
-    source: Source
+    source: RowSource
     loaded: dict[str, dict[str, pl.Series]] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 from stepscope.importers.kineto.columns import NAMELESS, NO_NAME, NOWHERE, UNKNOWN, finite, identifiers, not_a_number
 from stepscope.importers.kineto.columns import texts as as_texts
 from stepscope.importers.kineto.decimals import whole_number
+from stepscope.importers.kineto.event_tables import PERCENT, overflowed, small
 from stepscope.importers.kineto.events import DEVICE_KINDS, HOST_KINDS, kind_named
 from stepscope.importers.kineto.header import Identity
 from stepscope.importers.kineto.layout import (
@@ -21,7 +22,6 @@ from stepscope.importers.kineto.layout import (
 )
 from stepscope.importers.kineto.regular import Codes, Regular
 from stepscope.importers.kineto.source import Note
-from stepscope.importers.kineto.tables import PERCENT, overflowed, small
 
 __all__ = ["FRAMES"]
 

@@ -19,7 +19,7 @@ from stepscope.analyses.input_pipeline.loader_workers import loader_workers
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Evidence, Gain, Place
 from stepscope.core.run import Run
-from stepscope.models.loader_model import Change, LoaderModel, Prediction, fit, predict
+from stepscope.models.loader_model import LoaderChange, LoaderModel, Prediction, fit, predict
 from stepscope.models.pipeline import Pipeline, pipeline
 
 __all__ = [
@@ -28,22 +28,22 @@ __all__ = [
     "MAX_IDLE",
     "MIN_BUSY",
     "NEARLY",
-    "Part",
-    "WaitingInput",
+    "InputStall",
+    "LoadingStage",
     "cores",
     "enough_workers",
     "faster",
     "gain",
     "heaviest",
+    "input_stall",
     "making",
-    "part_evidence",
     "pays",
     "short",
+    "stage_evidence",
     "waiting_evidence",
-    "waiting_input",
 ]
 
-MAX_IDLE = 0.5  # of a fetch: from half of it on the workers wait for something, and that is what to mend
+MAX_IDLE = 0.5  # of a fetch: from half of it on the workers wait for something, and that is what to fix
 NEARLY = 0.03  # of the step: fewer workers or batches ahead that are as good but for this are better, both take memory
 FULL = 0.9  # of the cores in use: what is left does not feed another worker
 COMPUTING = ("cores", "workers", "no workers")  # limits of a step that less work in a batch would lift
@@ -54,7 +54,7 @@ _LIBRARY = ("site-packages", "dist-packages", "lib/python3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class LoadingStage:
     """A stage of making a batch with its name, its `cpu` and `idle` time of a batch in ns, its `share` of the CPU time
     of making it, and the user's own place where it is defined."""
 
@@ -81,7 +81,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WaitingInput:
+class InputStall:
     """The pipeline of the rank that waits longest; `ranks` wait alike. Times in ns.
 
     `wait` is what a step waits for batches, without the start of workers, and `now` its length with workers that last:
@@ -100,10 +100,10 @@ class WaitingInput:
     idle: float
     best: Prediction | None
     limited_by: str
-    parts: tuple[Part, ...]
+    parts: tuple[LoadingStage, ...]
 
     @property
-    def idlest(self) -> Part:
+    def idlest(self) -> LoadingStage:
         """The part that waits longest, for no core."""
         return max(self.parts, key=lambda part: part.idle)
 
@@ -113,7 +113,7 @@ class WaitingInput:
         return tuple(part.place for part in self.parts if part.stage == "sample" and part.place)[:1]
 
 
-def waiting_input(run: Run) -> WaitingInput | None:
+def input_stall(run: Run) -> InputStall | None:
     """The pipeline that training waits for, None where no rank waits for MIN_SHARE of its steps.
 
     Raises MissingData where waits or spans were not recorded, or the model does not describe them.
@@ -121,7 +121,7 @@ def waiting_input(run: Run) -> WaitingInput | None:
     return run.once(_compute)
 
 
-def _compute(run: Run) -> WaitingInput | None:
+def _compute(run: Run) -> InputStall | None:
     culprits = longest_waits(input_waits(run))
     if not culprits:
         return None
@@ -133,10 +133,10 @@ def _compute(run: Run) -> WaitingInput | None:
     cpu, wall = (float(mean) for mean in measured.fetch.mean(axis=0))
     idle = _idle(run, measured, cpu, wall)
     model = fit(measured)
-    lasting = Change(persistent=True)
+    lasting = LoaderChange(persistent=True)
     now, *tried = predict(model, [lasting, *(replace(lasting, workers=workers) for workers in _more(model))])
     best = _best(model, now, tried)
-    return WaitingInput(
+    return InputStall(
         ranks=tuple(sorted(row.rank for row in culprits)),
         wait=wait,
         now=now.step_ns,
@@ -169,22 +169,22 @@ def _pays(model: LoaderModel, now: int, prediction: Prediction) -> bool:
     return sure and now - prediction.step_ns >= MIN_SHARE * now
 
 
-def enough_workers(found: WaitingInput | None) -> Prediction | None:
+def enough_workers(found: InputStall | None) -> Prediction | None:
     """How many workers would be enough; None where they stand idle, or more of them save too little."""
     return None if found is None or found.busy < MIN_BUSY else found.best
 
 
-def faster(names: Sequence[str], factors: Sequence[float]) -> tuple[Change, ...]:
+def faster(names: Sequence[str], factors: Sequence[float]) -> tuple[LoaderChange, ...]:
     """Changes in which all of these take a part of their time, one for each factor."""
-    return tuple(Change(faster=tuple((name, factor) for name in names), persistent=True) for factor in factors)
+    return tuple(LoaderChange(faster=tuple((name, factor) for name in names), persistent=True) for factor in factors)
 
 
-def pays(found: WaitingInput, prediction: Prediction) -> bool:
+def pays(found: InputStall, prediction: Prediction) -> bool:
     """Whether a change saves MIN_SHARE of the step, and surely something where the run can tell."""
     return _pays(found.model, found.now, prediction)
 
 
-def gain(found: WaitingInput, changes: Sequence[Change], basis: str) -> Gain:
+def gain(found: InputStall, changes: Sequence[LoaderChange], basis: str) -> Gain:
     """What is saved per step, from the least with any of the changes to the most; the start of workers apart."""
     rows = predict(found.model, changes)
     return Gain(
@@ -197,7 +197,7 @@ def gain(found: WaitingInput, changes: Sequence[Change], basis: str) -> Gain:
     )
 
 
-def heaviest(found: WaitingInput) -> Part | None:
+def heaviest(found: InputStall) -> LoadingStage | None:
     """The part that takes the most CPU time, where computing limits the steps and no number of workers hides it.
 
     None where the run is too disturbed to promise that leaving it out saves anything.
@@ -214,7 +214,7 @@ def short(name: str) -> str:
     return name.rsplit(".", 1)[-1]
 
 
-def part_evidence(found: WaitingInput, part: Part) -> tuple[Evidence, ...]:
+def stage_evidence(found: InputStall, part: LoadingStage) -> tuple[Evidence, ...]:
     """What a part takes, and the cores there are for it."""
     source = "loader_stages" if part.name == part.stage else "loader_transforms"
     return (
@@ -226,7 +226,7 @@ def part_evidence(found: WaitingInput, part: Part) -> tuple[Evidence, ...]:
     )
 
 
-def making(found: WaitingInput) -> Evidence:
+def making(found: InputStall) -> Evidence:
     """What a worker needs for a batch."""
     made = float(found.model.pipeline.fetch[:, 1].mean())
     return Evidence(label="batch load time", value=made, unit="ns", source="loader_stages")
@@ -239,7 +239,7 @@ def cores(measured: Pipeline) -> Evidence:
     return Evidence(label="cores used", value=measured.job, unit="count", source="core_waits", of=measured.cores)
 
 
-def waiting_evidence(found: WaitingInput) -> tuple[Evidence, ...]:
+def waiting_evidence(found: InputStall) -> tuple[Evidence, ...]:
     """What each finding about the pipeline begins with."""
     measured = found.model.pipeline
     step = measured.step + measured.restart
@@ -279,12 +279,12 @@ def _main_waited(run: Run, rank: int, wall: float) -> float | None:
     return next((wall * row["waited"] / row["step"] for row in rows.iter_rows(named=True)), None)
 
 
-def _parts(run: Run, model: LoaderModel, cpu: float, idle: float) -> tuple[Part, ...]:
+def _parts(run: Run, model: LoaderModel, cpu: float, idle: float) -> tuple[LoadingStage, ...]:
     """Calls in a fetch, and serializing, by CPU time of a batch."""
     feed = model.pipeline.feed or 0.0
     whole = max(cpu + feed, 1.0)
     calls = [
-        Part(
+        LoadingStage(
             stage=call.stage,
             name=call.name,
             cpu=call.cpu * cpu,
@@ -294,7 +294,7 @@ def _parts(run: Run, model: LoaderModel, cpu: float, idle: float) -> tuple[Part,
         )
         for call in model.pipeline.calls
     ]
-    sent = Part(stage="serialize", name="serialize", cpu=feed, idle=0.0, share=feed / whole, place=None)
+    sent = LoadingStage(stage="serialize", name="serialize", cpu=feed, idle=0.0, share=feed / whole, place=None)
     return tuple(sorted((*calls, sent), key=lambda part: (-part.cpu, part.name)))
 
 
