@@ -20,7 +20,7 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
   const number = place.tree(firstTree(blocks, app));
   const block = blocks[number] ?? blocks[0];
   if (!block) return;
-  const tree = new Tree(block);
+  const tree = new Tree(block, !place.idle);
   const shown = tree.at(place.zoom);
   const figure = element("figure", { class: "flame", "data-source": block.source }, element("figcaption", {}, plain(block.title)));
   host.append(figure);
@@ -46,7 +46,7 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") boxes.focus();
   });
-  const controls = element("div", { class: "controls" }, chooser(blocks, block, place, app, key), search, status, zoomOut(tree, shown, place, app, key));
+  const controls = element("div", { class: "controls" }, chooser(blocks, block, place, app, key), search, status, zoomOut(tree, shown, place, app, key), idleSwitch(tree, place, app, key));
   const { details, clean } = asTable(() => tableOf(block, tree), app, `${key}.${number}`);
   figure.append(controls, legend(block, app), box, told, ...narrow(boxes, app), element("p", { class: "quiet hints" }, app.words.flame.hints), details);
   find();
@@ -75,6 +75,15 @@ function chooser(blocks: readonly FlameBlock[], chosen: FlameBlock, place: Flame
 function zoomOut(tree: Tree, shown: TreeNode, place: FlamePlace, app: App, key: string): HTMLElement | null {
   if (shown === tree.root) return null;
   return element("button", { type: "button", onclick: () => go(key, "boxes", () => (place.zoom = "")) }, app.words.flame.zoomOut);
+}
+
+/** How much is folded, and the way to see it. */
+function idleSwitch(tree: Tree, place: FlamePlace, app: App, key: string): HTMLElement | null {
+  if (!tree.idle || (!tree.folds && !place.idle)) return null;
+  const words = app.words.flame;
+  const told = `${words.idle}: ${quantity(tree.idle, tree.block.unit)} (${quantity(tree.root?.total ? tree.idle / tree.root.total : 0, "ratio")})`;
+  const change = () => go(key, "boxes", () => (place.idle = !place.idle));
+  return element("span", { class: "idle" }, `${told} `, element("button", { type: "button", class: "small", onclick: change }, place.idle ? words.foldIdle : words.showIdle));
 }
 
 function tellMatched(host: HTMLElement, tree: Tree, shown: TreeNode, wanted: string, app: App): void {

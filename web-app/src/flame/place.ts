@@ -1,4 +1,4 @@
-// How a flame graph stands in the address: `KEY.tree` which tree, `KEY.zoom` which node fills it, `KEY.find` the search.
+// How a flame graph stands in the address: `KEY.tree` which tree, `KEY.zoom` which node fills it, `KEY.find` the search, `KEY.idle` idle frames.
 
 import type { State } from "../state/state";
 
@@ -24,6 +24,15 @@ export class FlamePlace {
 
   set zoom(path: string) {
     this.state.set({ [`${this.key}.zoom`]: path });
+  }
+
+  /** Whether idle frames are shown. */
+  get idle(): boolean {
+    return this.state.get(`${this.key}.idle`) === "1";
+  }
+
+  set idle(shown: boolean) {
+    this.state.set({ [`${this.key}.idle`]: shown ? "1" : "", [`${this.key}.zoom`]: "" });
   }
 
   get find(): string {

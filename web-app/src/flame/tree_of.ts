@@ -3,8 +3,10 @@
 import type { App } from "../app";
 import type { Finding, FlameBlock, Place } from "../document/types";
 
-/** Findings of these rules are about work of loader processes. */
-const OF_LOADING = "data-reading";
+/** Whether a finding is about work of loader processes. */
+function isLoading(finding: Finding): boolean {
+  return (finding.gain?.pool ?? finding.cause.replace("data-reading", "data-wait")) === "data-wait";
+}
 
 /** An address of `#…` that opens the flame graph there; empty where there is none. */
 export function flameAddress(finding: Finding, app: App): string {
@@ -26,13 +28,14 @@ export function firstTree(flames: readonly FlameBlock[], app: App): number {
 
 /** The position of the tree that spends the largest share at a place of the finding, and the place it is found by. */
 function treeOf(finding: Finding, flames: readonly FlameBlock[]): [number, Place | null] {
+  const workers = flames.map((flame) => flame.source.replaceAll("-", "_") === "loader_line_tree");
+  const loading = isLoading(finding) && workers.includes(true);
   for (const place of finding.where) {
-    const shares = flames.map((flame) => shareAt(flame, place));
+    const shares = flames.map((flame, at) => (loading && !workers[at] ? 0 : shareAt(flame, place)));
     const most = Math.max(...shares);
     if (most > 0) return [shares.indexOf(most), place];
   }
-  const workers = flames.findIndex((flame) => flame.source.replaceAll("-", "_") === "loader_line_tree");
-  return [finding.cause === OF_LOADING && workers >= 0 ? workers : 0, null];
+  return [loading ? workers.indexOf(true) : 0, null];
 }
 
 /** The share of a tree that is in frames of a line; what is inside another such frame counts once. */
