@@ -1,4 +1,4 @@
-"""The first screen of a report: the verdict, the bar and the first finding are seen without scrolling, the rest is one key away."""
+"""The first screen of a report: verdict, bar and first finding are seen without scrolling, the rest is one key away."""
 
 import json
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tools.build_page import glossary
 
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.report import Bar, Bars, FindingBlock, Line, Lines, Verdict
 from stepscope.render.document import Part, Report, RunFacts, StepTimes, Unchecked
 from stepscope.render.html import report_html
-from tools.build_page import glossary
 
 from .viewing import Scheme, faults, keep, opened
 
@@ -44,7 +44,7 @@ def report() -> Report:
     verdict = Verdict("input", 0.9, 90.7 * MS, rank=0, ranks=(0,), of_ranks=1, steps=40)
     steps = Lines(
         "Each step", "step", None, "ns",
-        (Line("data wait", tuple((step, 80.0 * MS) for step in range(40))), Line("forward", tuple((step, 9.0 * MS) for step in range(40)))),
+        tuple(Line(label, tuple((at, ms * MS) for at in range(40))) for label, ms in (("data wait", 80.0), ("forward", 9.0))),
         stacked=True,
     )  # fmt: skip
     bar = Bars("One step, mean", "ns", (Bar("data wait", 80.0 * MS), Bar("forward", 9.0 * MS)))

@@ -6,6 +6,7 @@ import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
 import { codeLines, figureText, gainParts, plain } from "../format/format";
 import { showSteps } from "../timeline";
+import { litBy } from "../timeline/lit";
 import { sourceAddress } from "../views/sources";
 import { findingKey } from "./finding_address";
 import { findingButtons } from "./finding_buttons";
@@ -101,14 +102,14 @@ function evidence(finding: Finding, app: App): HTMLElement | string {
 function inStep(finding: Finding, step: number | null | undefined, app: App): HTMLElement | null {
   if (typeof step !== "number" || !hasTimeline(app)) return null;
   const name = `${app.words.step} ${step}`;
-  return whenButton(name, name, () => showSteps({ first: step, rank: finding.ranks[0] ?? null }, plain(finding.title, 400), app), app);
+  return whenButton(name, name, () => showSteps({ first: step, rank: finding.ranks[0] ?? null, lit: litBy(finding) }, plain(finding.title, 400), app), app);
 }
 
 /** The way to a step that is like most, where the evidence names none and there are steps. */
 function typicalStep(finding: Finding, app: App): HTMLElement | null {
   const steps = app.document.schema === "stepscope-report" && app.document.run.steps > 0;
   if (!steps || !hasTimeline(app) || finding.evidence.some((one) => typeof one.step === "number")) return null;
-  const go = () => showSteps({ rank: finding.ranks[0] ?? null }, plain(finding.title, 400), app);
+  const go = () => showSteps({ rank: finding.ranks[0] ?? null, lit: litBy(finding) }, plain(finding.title, 400), app);
   return element("p", { class: "seen" }, `${app.words.showMe}: `, whenButton(app.words.typicalStep, app.words.typicalStep, go, app));
 }
 

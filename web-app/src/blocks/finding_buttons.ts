@@ -8,6 +8,7 @@ import { figureText, placeText, plain } from "../format/format";
 import { flameAddress } from "../flame/tree_of";
 import { editorAddress } from "../shell/editor";
 import { showSteps } from "../timeline";
+import { litBy } from "../timeline/lit";
 import { hasRulePage } from "../views/rule_page";
 import { gainWords } from "./finding";
 import { goButton, hasTimeline } from "./when";
@@ -30,7 +31,7 @@ export function findingButtons(finding: Finding, key: string, app: App): HTMLEle
 /** The step in which it is seen, else a typical one that was recorded in detail, with the spans that make it marked. */
 function show(finding: Finding, app: App): Promise<boolean> {
   const step = finding.evidence.find((one) => typeof one.step === "number")?.step;
-  return showSteps({ ...(typeof step === "number" ? { first: step } : {}), rank: finding.ranks[0] ?? null, rule: finding.rule }, plain(finding.title, 400), app);
+  return showSteps({ ...(typeof step === "number" ? { first: step } : {}), rank: finding.ranks[0] ?? null, lit: litBy(finding) }, plain(finding.title, 400), app);
 }
 
 /** Markdown, for an issue, a pull request or a chat. */
