@@ -91,7 +91,8 @@ def questions() -> Iterator[tuple[str, Callable[[Any], object]]]:
     import io
 
     from stepscope.render.json import dumps, report_document
-    from stepscope.render.terminal import console_for, print_report
+    from stepscope.render.terminal import console_for
+    from stepscope.render.terminal_card import print_report
     from stepscope.report.assemble import assemble
     from stepscope.timeline import excerpt
     from stepscope.web.routes.tables import ANALYSES, table_document

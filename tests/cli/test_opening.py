@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def summary(folder: Path) -> subprocess.CompletedProcess[str]:
     """What is said of the folder where both outputs are pipes."""
-    return stepscope("report", folder, "--summary")
+    return stepscope("report", folder)
 
 
 def write(path: Path, ranks: int) -> Path:
@@ -78,9 +78,7 @@ def test_options_that_cannot_be_used(folder: Path, words: tuple[str, ...], said:
 
 def test_progress_on_a_terminal_is_gone_at_the_end(folder: Path, summary: subprocess.CompletedProcess[str]) -> None:
     leader, follower = pty.openpty()
-    with subprocess.Popen(
-        command("report", folder, "--summary"), stdout=subprocess.PIPE, stderr=follower, text=True
-    ) as running:
+    with subprocess.Popen(command("report", folder), stdout=subprocess.PIPE, stderr=follower, text=True) as running:
         os.close(follower)
         seen = b""
         while chunk := _read(leader):

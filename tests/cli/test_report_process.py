@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def standing_by(run: Path) -> subprocess.Popen[str]:
-    words = command("report", "--summary", "--report-process", "--", run)
+    words = command("report", "--report-process", "--", run)
     return subprocess.Popen(
         words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )  # fmt: skip
@@ -33,7 +33,7 @@ def standing_by(run: Path) -> subprocess.Popen[str]:
 
 def test_it_says_what_a_process_says_that_is_started_later(run: Path) -> None:
     said = standing_by(run).communicate("go\n", timeout=PATIENCE)
-    now = stepscope("report", "--summary", "--", run)
+    now = stepscope("report", "--", run)
     assert said == (now.stdout, now.stderr)
     assert "No step was recorded" in now.stdout
 
@@ -57,7 +57,7 @@ def test_it_is_started_when_a_process_of_the_job_begins_to_end(run: Path, capfd:
     assert report_process._process is first
     assert report_process.verdict() == (0, "")
     assert first.returncode == 0
-    assert capfd.readouterr().err == stepscope("report", "--summary", "--", run).stdout
+    assert capfd.readouterr().err == stepscope("report", "--", run).stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
@@ -71,7 +71,7 @@ def test_another_takes_the_place_of_one_that_is_gone(
     report_process._process.send_signal(number)
     report_process._process.wait(PATIENCE)
     assert report_process.verdict() == (0, "")
-    assert capfd.readouterr().err == stepscope("report", "--summary", "--", run).stdout
+    assert capfd.readouterr().err == stepscope("report", "--", run).stdout
 
 
 def test_a_ctrl_c_that_ended_the_job_does_not_end_the_verdict(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -86,4 +86,4 @@ def test_a_ctrl_c_that_ended_the_job_does_not_end_the_verdict(run: Path, capfd: 
     report_process._process.send_signal(signal.SIGINT)
     assert report_process.verdict() == (0, "")
     assert report_process._process.returncode == 0
-    assert capfd.readouterr().err == stepscope("report", "--summary", "--", run).stdout
+    assert capfd.readouterr().err == stepscope("report", "--", run).stdout

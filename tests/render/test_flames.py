@@ -11,7 +11,8 @@ from stepscope.render.format import text
 from stepscope.render.json import finite, report_document
 from stepscope.render.markdown import report_markdown
 from stepscope.render.svg import svg
-from stepscope.render.terminal import console_for, print_report
+from stepscope.render.terminal import console_for
+from stepscope.render.terminal_card import print_report
 
 from ..browser.test_report_page import report_of
 from .conftest import HOSTILE

@@ -2,15 +2,14 @@
 
 import io
 import re
-from dataclasses import replace
 
 import pytest
 
-from stepscope.core.finding import Evidence
 from stepscope.core.report import Table
 from stepscope.render.document import Report
 from stepscope.render.tables import print_table
-from stepscope.render.terminal import console_for, print_page, print_report, print_summary
+from stepscope.render.terminal import console_for, print_page
+from stepscope.render.terminal_card import print_report
 
 
 class Terminal(io.StringIO):
@@ -24,41 +23,6 @@ def printed(report: Report) -> str:
     stream = io.StringIO()
     print_report(console_for(stream), report)
     return stream.getvalue()
-
-
-def test_the_first_screen_holds_all_that_matters(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "xterm")
-    stream = Terminal()
-    print_summary(console_for(stream), report)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).splitlines()
-    assert len(lines) <= 24
-    assert max(map(len, lines)) <= 80
-    assert lines[0] == "Data-loading bound: 63 % of each 41.2 ms step waits for data."
-    assert set(lines[1]) == {"█", "▓", "·"}
-    assert lines[1].count("█") == round(79 * 26 / 41.2)
-    assert lines[2].replace("\u00a0", " ") == "█ data wait 26 ms 63 %  ▓ forward 9 ms 22 %  · other 6.2 ms 15 %"
-    for number in (1, 2, 3):
-        at = next(i for i, line in enumerate(lines) if line.startswith(f"{number}. Problem {number}"))
-        assert lines[at].endswith("could save 8–13 % (12–20 ms per step)")
-        assert lines[at + 1 : at + 5] == [
-            "   data wait 26 ms; share of the step 63 %",
-            "   train.py:41 in __getitem__  image = resize(image)",
-            "   → Load in workers:",
-            "     DataLoader(  (and 3 more lines)",
-        ]
-
-
-def test_of_many_figures_the_first_screen_shows_those_that_fit_whole(report: Report) -> None:
-    figures = tuple(
-        Evidence(label=f"a figure with a long name, number {i}", value=i, unit="count", source="steps")
-        for i in range(9)
-    )
-    findings = tuple(replace(block, finding=replace(block.finding, evidence=figures)) for block in report.findings)
-    stream = io.StringIO()
-    print_summary(console_for(stream), replace(report, findings=findings))
-    lines = [line for line in stream.getvalue().splitlines() if "a figure" in line]
-    assert lines == ["   a figure with a long name, number 0 0; a figure with a long name, number 1 1"] * 3
 
 
 @pytest.mark.parametrize(("asked", "width"), [(None, 100), ("", 100), ("wide", 100), ("0", 100), ("72", 72), ("5", 60)])
@@ -94,15 +58,6 @@ def test_no_name_reaches_the_terminal_as_it_is(hostile_report: Report) -> None:
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
     assert len(text) < 30_000
     text.encode()
-
-
-def test_an_output_without_unicode_still_gets_a_bar(report: Report) -> None:
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii", errors="backslashreplace")
-    print_summary(console_for(stream), report)
-    stream.flush()
-    bar = raw.getvalue().decode("ascii").splitlines()[1]
-    assert set(bar) == {"#", "=", "."}
 
 
 def test_numbers_are_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def trace(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("broken")
 def test_the_exit_code_of_a_report_says_it(trace: Path) -> None:
-    result = CliRunner().invoke(main.COMMANDS, ["report", str(trace), "--no-cache"])
+    result = CliRunner().invoke(main.COMMANDS, ["report", str(trace), "--full", "--no-cache"])
     assert result.exit_code == main.FAILED
     assert "rule broken, section broken" in result.stderr
     assert result.stdout

@@ -16,7 +16,8 @@ from stepscope.render.format import sentence
 from stepscope.render.json import report_document
 from stepscope.render.markdown import table_markdown
 from stepscope.render.tables import print_table
-from stepscope.render.terminal import console_for, print_report, print_summary
+from stepscope.render.terminal import console_for
+from stepscope.render.terminal_card import print_card, print_report
 from stepscope.report.assemble import SECTIONS, assemble
 from stepscope.report.diagnose import diagnose
 from stepscope.storage import open_run
@@ -24,7 +25,7 @@ from stepscope.storage import open_run
 
 def summary(run: Run) -> str:
     stream = io.StringIO()
-    print_summary(console_for(stream), assemble(run))
+    print_card(console_for(stream), assemble(run))
     return " ".join(stream.getvalue().split())
 
 
@@ -215,18 +216,14 @@ def waiting(*, tail: float, hidden: bool) -> Run:
 def test_where_the_device_decides_the_screen_says_whose_step_is_which() -> None:
     found = summary(waiting(tail=20, hidden=True))
     assert found.startswith("Data-loading bound: 19 % of each 105 ms step ")
-    assert (
-        "The verdict's step of 105 ms is counted on the device; means, bar and gains are of the training process, "
-        "whose step is 100 ms. Of the data wait in the bar, the verdict counts only what leaves the device without "
-        "work."
-    ) in found
+    assert ("The mean step is 105 ms on the device (verdict and bar), 100 ms in the training process.") in found
+    assert "█ data wait 20 ms 19 %" in found, "the bar has the share of the verdict"
 
 
 def test_where_both_clocks_say_the_same_there_is_nothing_to_tell_apart() -> None:
     found = summary(waiting(tail=0.1, hidden=False))
     assert found.startswith("Data-loading bound: 40 % of each 100 ms step ")
-    assert "of the training process" not in found
-    assert "Of the data wait" not in found
+    assert "in the training process" not in found
 
 
 def test_one_steady_step_of_several_is_not_called_the_only_one() -> None:
@@ -234,17 +231,20 @@ def test_one_steady_step_of_several_is_not_called_the_only_one() -> None:
     for step in range(4):
         tags = ("warm-up",) if step < 3 else ()
         synth.step(step, 50 * step, 50 * step + 50, data_wait=30, forward=10, backward=10, tags=tags)
-    found = summary(synth.run())
+    stream = io.StringIO()
+    print_report(console_for(stream), assemble(synth.run()))
+    found = " ".join(stream.getvalue().split())
     assert "of one 50 ms step" in found
     assert "Means over 1 of 4 steps" in found
 
 
-def test_of_several_ranks_it_names_the_one_whose_step_it_is() -> None:
+def test_the_bar_is_of_the_rank_that_the_verdict_is_about() -> None:
     synth = Synth()
-    for rank in range(2):
-        for step in range(4):
+    for rank, wait in enumerate((10, 70)):
+        for step in range(12):
             start = 100 * step
-            synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100, rank=rank)
-            synth.kernel(start, start + 90, rank=rank)
-        synth.kernel(400, 420, rank=rank)
-    assert "of the training process, whose step on rank 0 is 100 ms." in summary(synth.run())
+            synth.step(step, start, start + 100, data_wait=wait, forward=15, backward=15, rank=rank)
+    found = summary(synth.run())
+    assert found.startswith("Data-loading bound on rank 1 of 2 ranks: 70 % of each 100 ms step waits for data.")
+    assert "█ data wait 70 %" in found
+    assert SECTIONS.get("summary").build(synth.run())[1].title == "One step of rank 1, mean"  # type: ignore[union-attr]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from stepscope.core.plural import plural
 from stepscope.core.report import Text, Value
 from stepscope.observe.cores import effective_cores
 from stepscope.storage.cache import VARIABLE, user_cache
@@ -87,7 +88,7 @@ def _nvml() -> Check:
         pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
         return Check(name=name, state="no", found=Text(_safe(str(error))), how="Check that nvidia-smi works")
-    return Check(name=name, state="yes", found=Text("{} devices", (Value(count, "count"),)))
+    return Check(name=name, state="yes", found=Text(f"{{}} {plural(count, 'device')}", (Value(count, "count"),)))
 
 
 _OUTSIDE = "pip install py-spy, to look at a job that was started without stepscope; `stepscope run` does not need it"

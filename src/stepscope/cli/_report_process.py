@@ -52,7 +52,7 @@ class ReportProcess:
     def _start(self, *options: str) -> subprocess.Popen[bytes]:
         import subprocess
 
-        command = [sys.executable, "-P", "-m", "stepscope", "report", "--summary", *options, "--", self._folder]
+        command = [sys.executable, "-P", "-m", "stepscope", "report", *options, "--", self._folder]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), stderr=subprocess.PIPE
         )  # fmt: skip

@@ -1,14 +1,22 @@
 """`stepscope report`: what limits a recorded run, how to fix it, and what that saves."""
 
+from __future__ import annotations
+
 import io
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stepscope.cli._opening import Opening, open_for, opening
 from stepscope.cli._output import check_output, check_page, format_for, write_text
 from stepscope.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stepscope.render.document import Report
 
 __all__ = ["COMMAND"]
 
@@ -18,6 +26,7 @@ _EXAMPLES = """\b
 Examples:
   stepscope report stepscope-runs/train-20260401-120000
   stepscope report trace.json.gz
+  stepscope report trace.json.gz --full
   stepscope report trace.json.gz --checks
   stepscope report folder-of-ranks/ --format html -o report.html
   stepscope report "traces/*.json.gz" --jobs 8
@@ -33,7 +42,7 @@ Examples:
     "--format", "form", type=click.Choice(_FORMATS), help="Output format [default: text, or by the suffix of FILE]"
 )
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
-@click.option("--summary", is_flag=True, help="First screen only: verdict, step, top findings")
+@click.option("--full", is_flag=True, help="Everything: all evidence, all sections")
 @click.option("--checks", is_flag=True, help="Every rule: what it found, or which data it needs")
 @click.option("--report-process", is_flag=True, hidden=True)
 @opening
@@ -41,7 +50,7 @@ def COMMAND(
     paths: tuple[str, ...],
     form: str | None,
     output: str | None,
-    summary: bool,
+    full: bool,
     checks: bool,
     report_process: bool,
     **words: Any,
@@ -51,7 +60,7 @@ def COMMAND(
     Several PATHs are the ranks of one job. PATH and FILE may be URLs: s3://, gs://, abfs://; PATH also https://.
     """
     form = format_for(form, output, _SUFFIXES, "text")
-    _check_screen(form, summary=summary, checks=checks)
+    _check_screen(form, full=full, checks=checks)
     check_output(output)
     if form == "html":
         check_page(output)
@@ -59,7 +68,7 @@ def COMMAND(
 
     if report_process:
         _stand_by()
-    build = first_screen if summary or checks else assemble
+    build = assemble if full or form != "text" else first_screen
     run = open_for(build, paths, Opening(**words))
     report = build(run)
     failed = report.failed
@@ -81,21 +90,35 @@ def COMMAND(
             failed += ("timeline",) if isinstance(drawn, Failure) else ()
             write_text(report_html(report, {} if isinstance(drawn, Failure) else drawn), output)
         case _:
-            from stepscope.render.terminal import console_for, print_checks, print_report, print_summary
+            from stepscope.render.terminal import print_checks
+            from stepscope.render.terminal_card import print_card, print_report
 
-            stream = sys.stdout if output in (None, "-") else io.StringIO()
-            printed = print_summary if summary else print_checks if checks else print_report
-            printed(console_for(stream), report)
-            if isinstance(stream, io.StringIO):
-                write_text(stream.getvalue(), output)
+            _print(print_report if full else print_checks if checks else print_card, report, output, paged=full)
     _end_with(failed)
 
 
-def _check_screen(form: str, *, summary: bool, checks: bool) -> None:
+def _print(draw: Callable[[Console, Report], None], report: Report, output: str | None, *, paged: bool) -> None:
+    """Draw on a terminal, into a pipe or into a file; `paged`: a pager shows what is longer than the terminal."""
+    from stepscope.render.terminal import console_for
+
+    if output not in (None, "-"):
+        text = io.StringIO()
+        draw(console_for(text), report)
+        write_text(text.getvalue(), output)
+    elif paged and sys.stdout.isatty():
+        from stepscope.cli._pager import paged_output
+
+        with paged_output(sys.stdout) as stream:
+            draw(console_for(stream), report)
+    else:
+        draw(console_for(sys.stdout), report)
+
+
+def _check_screen(form: str, *, full: bool, checks: bool) -> None:
     """Raise BadInput for a part of the text that another format, or another part, excludes."""
-    if summary and checks:
-        raise BadInput("--checks", "cannot be given together with --summary", next_step="leave out one of the two")
-    for name, asked in (("--summary", summary), ("--checks", checks)):
+    if full and checks:
+        raise BadInput("--checks", "cannot be given together with --full", next_step="leave out one of the two")
+    for name, asked in (("--full", full), ("--checks", checks)):
         if asked and form != "text":
             raise BadInput(name, f"is for text, not for {form}", next_step=f"leave out {name}")
 
@@ -114,7 +137,7 @@ def _stand_by() -> None:
     """Import what the first screen of a run takes, then wait until the job is over."""
     from stepscope.cli._report_process import NOT_TOLD, told
     from stepscope.importers import run_dir  # noqa: F401
-    from stepscope.render import terminal  # noqa: F401
+    from stepscope.render import terminal_card  # noqa: F401
     from stepscope.report.diagnose import RULES
 
     RULES.load()

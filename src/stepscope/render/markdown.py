@@ -20,12 +20,14 @@ from stepscope.core.report import (
     Verdict,
 )
 from stepscope.render.bars import shares
+from stepscope.render.card import Card, cards, footer, overlap_text, rest_text
 from stepscope.render.charts import first_rows, heatmap_table, lanes_table, lines_table
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
     cell,
     code_lines,
+    counted,
     figure_text,
     gain_text,
     place_text,
@@ -49,18 +51,55 @@ def escape(name: str) -> str:
 
 
 def report_markdown(report: Report) -> str:
-    """The whole report as one document."""
+    """The whole report as one document: the first screen, then everything else folded up."""
     lines = [f"# stepscope report: {escape(plain(report.run.path))}"]
-    for part in report.parts:
+    for block in (block for part in report.parts[:1] for block in part.blocks):
+        lines += ["", *_block(block, report)]
+    for card in cards(report):
+        lines += ["", *_card(card)]
+    more = [text for overlap in report.overlaps if (text := overlap_text(overlap, report))]
+    for text in (*more, *([rest_text(report)] if rest_text(report) else ())):
+        lines += ["", f"{escape(text)}."]
+    if report.run.path:
+        lines += ["", " · ".join(_command(text) for text in footer(report))]
+    for part in report.parts[1:]:
         if part.blocks:
-            lines += ["", f"## {escape(plain(part.title))}"]
-            for block in part.blocks:
-                lines += ["", *_block(block, report)]
-    lacking = report.lacking()
-    if lacking:
-        lines += ["", "## Not recorded", ""]
-        lines += [f"- {escape(plain(', '.join(titles)))}: {_with_commands(how)}" for how, titles in lacking.items()]
+            lines += _folded(part.title, [line for block in part.blocks for line in ("", *_block(block, report))])
+    lacking = [
+        f"- {escape(plain(', '.join(titles)))}: {_with_commands(how)}" for how, titles in report.lacking().items()
+    ]
+    lines += _folded("Not recorded", ["", *lacking]) if lacking else []
     return "\n".join(lines) + "\n"
+
+
+def _folded(title: str, lines: list[str]) -> list[str]:
+    return ["", f"<details><summary>{html.escape(plain(title))}</summary>", *lines, "", "</details>"]
+
+
+def _command(text: str) -> str:
+    return _code(text) if text.startswith("stepscope ") else escape(text)
+
+
+def _card(card: Card) -> list[str]:
+    lines = [f"### {card.number}. {_inline(card.title)}", ""]
+    lines += [f"**{escape(card.gain)}**", ""] if card.gain else []
+    if card.place:
+        lines += [_code(place_text(card.place)) + (f": {escape(card.share)}" if card.share else "")]
+    if card.source:
+        width = max(len(str(line.number)) for line in card.source)
+        signs = [f"{'▶' if line.marked else ' '} {line.number:>{width}}  {line.text}" for line in card.source]
+        lines += ["", *_fenced(signs, "text"), ""]
+    fix = [f"- **Fix** {_with_commands(card.fix)}"] if card.fix else []
+    if card.code:
+        more = [f"# … {counted(card.more_code, 'more line')}"] if card.more_code else []
+        fix += ["", *(f"  {line}" for line in _fenced([*card.code, *more], "python")), ""]
+    lines += fix
+    lines += [f"- **Why** {escape('; '.join(card.why))}"] if card.why else []
+    sure = card.sure
+    if card.sure or card.trial:
+        trial = f"{'; ' if sure else ''}not tried yet: {_code(card.trial)}" if card.trial else ""
+        lines += [f"- **Sure** {escape(sure)}{trial}"]
+    return lines
 
 
 def page_markdown(page: Page) -> str:
@@ -90,7 +129,7 @@ def table_markdown(table: Table) -> str:
 def _block(block: Block, report: Report | Page) -> list[str]:
     match block:
         case Verdict():
-            return [f"**{escape(sentence(block))}**"]
+            return [f"**{_with_commands(sentence(block))}**"]
         case Text():
             return [_with_commands(text(block))]
         case Bars():
@@ -157,15 +196,15 @@ def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
     for advice in finding.advice:
         lines += ["", _with_commands(plain(advice.text, limit=1000))]
         if advice.code:
-            lines += ["", *_fenced(code_lines(advice.code))]
+            lines += ["", *_fenced(code_lines(advice.code), "python")]
     return lines
 
 
-def _fenced(lines: list[str]) -> list[str]:
+def _fenced(lines: list[str], language: str) -> list[str]:
     """A block of code in a fence longer than any run of backticks in it."""
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}python", *lines, fence]
+    return [f"{fence}{language}", *lines, fence]
 
 
 def _code(name: str) -> str:

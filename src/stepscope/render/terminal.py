@@ -1,4 +1,4 @@
-"""A report on a terminal: the first screen says what limits the run and what to change; details follow.
+"""The blocks of a report on a terminal.
 
 Without a terminal nothing is colored and the width is 100 columns, or COLUMNS where that is set, so that a pipe or a
 file always gets the same text.
@@ -7,7 +7,6 @@ file always gets the same text.
 import os
 import shutil
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import IO, assert_never
 
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text as Line
 
-from stepscope.core.finding import Finding, Place
+from stepscope.core.finding import Place
 from stepscope.core.report import (
     Bars,
     Block,
@@ -51,20 +50,21 @@ from stepscope.render.tables import print_table
 
 __all__ = [
     "console_for",
+    "folded",
+    "print_block",
     "print_checks",
     "print_document",
     "print_finding",
     "print_page",
-    "print_report",
-    "print_summary",
+    "print_sections",
     "print_title",
+    "print_words",
+    "relative",
 ]
 
 _PIPE_WIDTH = 100
 _NARROWEST = 60  # cells: below this nothing lines up, and the terminal may fold as it likes
 _VALUE_COLUMN = 12  # where the values of a finding begin
-_TOP = 3  # findings on the first screen
-_FIGURES = 3  # of each of them: the cost, its cause and the setting at fault; the full report has all
 _FILLS = ("█", "▓", "▒", "░", "▚", "▞", "▪", "·")
 _PLAIN_FILLS = "#=+-*%o."  # for an output that has ASCII only
 _STYLES = ("yellow", "blue", "cyan", "magenta", "green", "red", "white", "bright_black")
@@ -93,28 +93,14 @@ def _asked_width() -> int:
     return int(asked) if asked.isascii() and asked.isdigit() else 0
 
 
-def print_report(console: Console, report: Report) -> None:
-    """Print the whole report: the summary and the top findings, then every section."""
-    print_summary(console, report)
+def print_sections(console: Console, report: Report) -> None:
+    """Print every section but the summary, then what was not recorded."""
     for part in report.parts[1:]:
         if part.blocks:
             print_title(console, part.title)
             for block in part.blocks:
-                _print_block(console, block, report)
+                print_block(console, block, report)
     _print_lacking(console, report)
-
-
-def print_summary(console: Console, report: Report) -> None:
-    """Print the first screen: verdict, step bar, and the findings with the largest gains."""
-    for part in report.parts[:1]:
-        for block in part.blocks:
-            _print_block(console, block, report)
-    for number, block in enumerate(report.findings[:_TOP], 1):
-        console.print()
-        _print_brief(console, number, block.finding, of_steps=report.of_steps, roomy=len(report.findings) < _TOP)
-    rest = len(report.findings) - _TOP
-    if rest > 0:
-        console.print(Line(f"{counted(rest, 'more finding')} in the full report."))
 
 
 def print_checks(console: Console, report: Report) -> None:
@@ -122,7 +108,7 @@ def print_checks(console: Console, report: Report) -> None:
     checks = report.checks()
     lacking = len(report.unchecked)
     more = f"; {counted(lacking, 'more needs', 'more need')} other data" if lacking else ""
-    _print_words(console, Line(f"{counted(len(report.checked), 'check')} done{more}.", style="bold"))
+    print_words(console, Line(f"{counted(len(report.checked), 'check')} done{more}.", style="bold"))
     print_table(console, replace(checks, title=""))
 
 
@@ -133,9 +119,9 @@ def print_document(console: Console, page: Page) -> None:
             print_title(console, part.title)
         for block in part.blocks:
             if block is page.parts[0].blocks[0] and isinstance(block, Text):
-                _print_words(console, Line(text(block), style="bold"))
+                print_words(console, Line(text(block), style="bold"))
             else:
-                _print_block(console, block, page)
+                print_block(console, block, page)
 
 
 def print_page(console: Console, page: str) -> None:
@@ -154,12 +140,13 @@ def print_title(console: Console, title: str) -> None:
     console.print(Rule(Line(plain(title), style="bold"), align="left", characters="─"))
 
 
-def _print_block(console: Console, block: Block, report: Report | Page) -> None:
+def print_block(console: Console, block: Block, report: Report | Page) -> None:
+    """Print one block of a section."""
     match block:
         case Verdict():
-            _print_words(console, Line(sentence(block), style=_BOUND_STYLES.get(block.bound, "bold red")))
+            print_words(console, Line(sentence(block), style=_BOUND_STYLES.get(block.bound, "bold red")))
         case Text():
-            _print_words(console, Line(text(block)))
+            print_words(console, Line(text(block)))
         case Bars():
             _print_bars(console, block)
         case Table():
@@ -168,17 +155,17 @@ def _print_block(console: Console, block: Block, report: Report | Page) -> None:
             shown, more = first_rows(block)
             print_table(console, shown)
             if more:
-                _print_block(console, more, report)
+                print_block(console, more, report)
         case Interval() | ChangeTree():
             pass  # the verdict says the one in words, the list of paths has the other's largest changes
         case Lines():
-            _print_block(console, lines_table(block), report)
+            print_block(console, lines_table(block), report)
         case Heatmap():
-            _print_block(console, heatmap_table(block), report)
+            print_block(console, heatmap_table(block), report)
         case Flame():
             _print_flame(console, block)
         case Lanes():
-            _print_block(console, lanes_table(block), report)
+            print_block(console, lanes_table(block), report)
         case FindingBlock():
             print_finding(console, block, report.ranks, of_steps=report.of_steps)
         case _:
@@ -208,7 +195,7 @@ def _print_bars(console: Console, bars: Bars) -> None:
 def _print_flame(console: Console, flame: Flame) -> None:
     """The heaviest paths, indented; one line each, so that what is below what can be seen."""
     console.print(Line(plain(flame.title), style="bold"))
-    _print_words(console, Line(text(flame.note)))
+    print_words(console, Line(text(flame.note)))
     heads, paths = ("total", "share", "self"), heaviest(flame)
     rows = [
         (quantity(path.total, flame.unit), quantity(path.share, "ratio"), quantity(path.own, flame.unit))
@@ -222,7 +209,7 @@ def _print_flame(console: Console, flame: Flame) -> None:
         _print_cut(console, Line(figures).append(f"{'  ' * path.depth}{path.name}"))
     rest = unlisted(flame)
     if rest:
-        _print_words(console, Line(text(rest), style="dim"))
+        print_words(console, Line(text(rest), style="dim"))
 
 
 def _legend(console: Console, bars: Bars, values: list[float], width: int) -> list[Line]:
@@ -246,69 +233,34 @@ def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
     return [(fills[i], _STYLES[i]) for i in looks([part.label for part in bars.parts], len(_STYLES))]
 
 
-def _print_brief(console: Console, number: int, finding: Finding, *, of_steps: bool, roomy: bool) -> None:
-    """A finding in five lines, more only if `roomy`: title and gain, evidence, place, what to do, code."""
-    second = _print_heading(console, f"{number}. ", finding, of_steps=of_steps)
-    evidence = [f"{plain(e.label)} {figure_text(e)}" for e in finding.evidence[:_FIGURES]]
-    if not roomy:
-        evidence = _fitting(evidence, console.width - 3 - second.cell_len)
-    lines = [("   ", second.append("; ".join(evidence), style="dim"))]
-    lines += [("   ", _place(place)) for place in finding.where[: 2 if number == 1 else 1]]
-    for advice in finding.advice[:1]:
-        lines.append(("   ", Line(f"→ {plain(advice.text, limit=400)}")))
-        code = code_lines(advice.code)
-        more = f"  (and {counted(len(code) - 1, 'more line')})" if len(code) > 1 else ""
-        lines += [("     ", Line(line, style="cyan").append(more, style="dim")) for line in code[:1]]
-    for lead, line in lines:
-        if roomy:
-            _print_words(console, line, lead=lead)
-        else:
-            _print_cut(console, Line(lead).append_text(line))
-
-
-def _fitting(texts: list[str], room: int) -> list[str]:
-    """The first texts that fit on one line together: of a figure that is cut nobody can tell what it was."""
-    ends = accumulate(len(text) + len("; ") for text in texts)
-    return [text for text, end in zip(texts, ends, strict=True) if end - len("; ") <= room] or texts[:1]
-
-
 def print_finding(console: Console, block: FindingBlock, all_ranks: tuple[int, ...], *, of_steps: bool) -> None:
     """Print a finding in full; `all_ranks` are those of the run, `of_steps`: it marks steps."""
     finding = block.finding
     console.print()
-    _print_words(console, Line(title_text(finding.title), style="bold"))
+    print_words(console, Line(title_text(finding.title), style="bold"))
     if finding.gain:
-        _print_words(console, Line(f"  {gain_text(finding.gain, of_steps=of_steps)}", style="green"))
+        print_words(console, Line(f"  {gain_text(finding.gain, of_steps=of_steps)}", style="green"))
     _print_field(console, "rule", f"{plain(block.rule)} · {finding.cause}{_ranks(finding.ranks, all_ranks)}")
     if finding.gain:
         _print_field(console, "gain is", f"{plain(finding.gain.basis, limit=400)} ({finding.gain.confidence})")
     for evidence in finding.evidence:
         _print_field(console, "evidence", f"{plain(evidence.label)} {figure_text(evidence)} [{plain(evidence.source)}]")
     for place in finding.where:
-        _print_field(console, "where", _place(place))
+        _print_field(console, "where", _place_line(place))
     for advice in finding.advice:
         _print_field(console, "do", plain(advice.text, limit=1000))
         for line in code_lines(advice.code):
-            _print_words(console, Line(line, style="cyan"), lead=" " * (_VALUE_COLUMN + 2))
+            print_words(console, Line(line, style="cyan"), lead=" " * (_VALUE_COLUMN + 2))
 
 
-def _print_heading(console: Console, lead: str, finding: Finding, *, of_steps: bool) -> Line:
-    """Title and gain on one line; a gain that does not fit is returned, to begin the next line."""
-    title = Line(f"{lead}{title_text(finding.title)}", style="bold")
-    gain = Line(gain_text(finding.gain, of_steps=of_steps), style="green") if finding.gain else Line()
-    room = console.width - title.cell_len - gain.cell_len
-    if gain and room >= 2:
-        title.append(" " * room).append_text(gain)
-        gain = Line()
-    _print_cut(console, title)
-    return gain.append(" · ", style="dim") if gain else gain
-
-
-def _place(place: Place) -> Line:
+def relative(place: Place) -> Place:
     """Files below the current folder are named from there, as the user would open them."""
     below = Path(place.file).is_relative_to(Path.cwd())
-    file = str(Path(place.file).relative_to(Path.cwd())) if below else place.file
-    line = Line(place_text(replace(place, file=file)), style="yellow")
+    return replace(place, file=str(Path(place.file).relative_to(Path.cwd()))) if below else place
+
+
+def _place_line(place: Place) -> Line:
+    line = Line(place_text(relative(place)), style="yellow")
     return line.append(f"  {plain(place.text.strip())}", style="default") if place.text.strip() else line
 
 
@@ -330,18 +282,26 @@ def _rank_list(ranks: tuple[int, ...]) -> str:
 def _print_field(console: Console, name: str, value: str | Line) -> None:
     """A name and its value, whose lines stay in their column."""
     words = value if isinstance(value, Line) else Line(value)
-    _print_words(console, words, lead=f"  {name:<{_VALUE_COLUMN - 2}}")
+    print_words(console, words, lead=f"  {name:<{_VALUE_COLUMN - 2}}")
 
 
-def _print_words(console: Console, words: Line, lead: str = "") -> None:
-    """Words folded at blanks, but not between a number and its unit; all lines begin below the first one's words."""
+def print_words(console: Console, words: Line, lead: str = "") -> None:
+    """Print words folded as `folded` says."""
+    for line in folded(console, words, lead):
+        console.print(line)
+
+
+def folded(console: Console, words: Line, lead: str = "") -> list[Line]:
+    """Words folded at blanks, not between a number and its unit; all lines begin below the words of the first one."""
     words = words.copy()
     words.plain = QUANTITY.sub(rf"\1{_NO_BREAK}\2", words.plain)
+    lines = []
     for number, line in enumerate(words.wrap(console, console.width - len(lead))):
         line.rstrip()
         line.plain = line.plain.replace(_NO_BREAK, " ")
         start = lead if number == 0 else " " * len(lead)
-        console.print(Line().append(start, style="dim").append_text(line))
+        lines.append(Line().append(start, style="dim").append_text(line))
+    return lines
 
 
 def _print_cut(console: Console, line: Line) -> None:
@@ -354,4 +314,4 @@ def _print_lacking(console: Console, report: Report) -> None:
         return
     print_title(console, "Not recorded")
     for how, titles in lacking.items():
-        _print_words(console, Line(f"{', '.join(map(plain, titles))}: {plain(how, limit=400)}"))
+        print_words(console, Line(f"{', '.join(map(plain, titles))}: {plain(how, limit=400)}"))

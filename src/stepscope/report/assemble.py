@@ -1,6 +1,5 @@
 """Put a report together from a run: facts, diagnosis and every section, each computed once."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from stepscope.core.report import Section
 from stepscope.core.run import Run, chain
 from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes
 from stepscope.report.diagnose import diagnose
+from stepscope.report.trials import command_of
 
 __all__ = ["SECTIONS", "assemble", "first_screen", "step_times"]
 
@@ -93,7 +93,7 @@ def _facts(run: Run) -> RunFacts:
     times, steps = attempt("step times", lambda: step_times(run)), attempt("steps", lambda: _step_count(run))
     return RunFacts(
         path=run.path,
-        command=_command(run),
+        command=command_of(run),
         framework=frameworks[0] if len(frameworks) else None,
         ranks=_all_ranks(run),
         devices=_devices(run),
@@ -113,18 +113,6 @@ def _ranks(run: Run) -> tuple[int, ...]:
     for table in ("processes", "steps", "host", "device"):
         found.update(run.optional(table, "rank")["rank"].drop_nulls().unique())
     return tuple(sorted(found))
-
-
-def _command(run: Run) -> tuple[str, ...] | None:
-    """The command of a run directory: a JSON list in table meta."""
-    values = run.optional("meta").filter(pl.col("key") == "command")["value"]
-    if values.is_empty():
-        return None
-    try:
-        words = json.loads(values[0])
-    except ValueError:
-        return (values[0],)
-    return tuple(map(str, words)) if isinstance(words, list) else (str(words),)
 
 
 def _devices(run: Run) -> tuple[Device, ...]:

@@ -21,6 +21,7 @@ from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
 from stepscope.render.document import Unchecked
 from stepscope.report.overlaps import held, overlaps
+from stepscope.report.trials import command_of, with_trial
 
 __all__ = ["RULES", "Diagnosis", "diagnose"]
 
@@ -79,7 +80,8 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
                 checked.append(name)
     if not marks_steps(run):
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
-    found = _without_explained(found, rules)
+    command = command_of(run)
+    found = [replace(block, finding=with_trial(block.finding, command)) for block in _without_explained(found, rules)]
     ranked = sorted(
         found, key=lambda block: (-_expected(block.finding), block.finding.title.words, block.finding.ranks)
     )

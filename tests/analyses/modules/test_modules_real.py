@@ -83,5 +83,5 @@ def test_from_a_step_down_to_the_operators(recorded: Path) -> None:
         recorded, "module_operators", "--where", "module=*.Linear_0", "--where", "name=autograd*Addmm*"
     )
     assert autograd["pass"] == "backward"
-    report = printed("report", recorded)
+    report = printed("report", recorded, "--full")
     assert "Net_0.Block_0.Sequential_0" in report

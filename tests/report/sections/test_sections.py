@@ -22,7 +22,8 @@ from stepscope.render.format import text
 from stepscope.render.html import report_html
 from stepscope.render.json import dumps, report_document
 from stepscope.render.markdown import report_markdown
-from stepscope.render.terminal import console_for, print_report, print_summary
+from stepscope.render.terminal import console_for
+from stepscope.render.terminal_card import print_card, print_report
 from stepscope.report.assemble import SECTIONS, assemble
 
 SCHEMA = json.loads(files("stepscope.render").joinpath("report.schema.json").read_text(encoding="utf-8"))
@@ -195,17 +196,30 @@ def test_every_renderer_draws_every_run(report: Report) -> None:
     for drawn in (text, markdown):
         assert len(drawn) < 400_000
     titles = [part.title for part in report.parts[1:] if part.blocks]
-    assert all(f"\n{title} ─" in text and f"\n## {title}" in markdown and json.dumps(title) in page for title in titles)
+    assert all(f"\n{title} ─" in text and json.dumps(title) in page for title in titles)
+    assert all(f"<summary>{title}</summary>" in markdown for title in titles)
 
 
 def test_the_summary_of_a_known_run() -> None:
-    verdict, bar, words = SECTIONS.get("summary").build(full())
+    verdict, bar = SECTIONS.get("summary").build(full())
     assert isinstance(verdict, Verdict)
     assert verdict.bound == "input"
+    assert isinstance(bar, Bars)
+    assert sum(part.value for part in bar.parts) == pytest.approx(verdict.step_ns)
+    assert [part.label for part in bar.parts] == ["data wait", "kernels", "copies", "device idle"]
+    assert bar.parts[0].value == pytest.approx((verdict.share or 0) * (verdict.step_ns or 0))
+
+
+def test_the_bar_of_a_job_on_the_cpu_has_its_phases() -> None:
+    _, bar = SECTIONS.get("summary").build(on_the_cpu())[:2]
     assert isinstance(bar, Bars)
     assert [(part.label, part.value) for part in bar.parts] == [
         ("data wait", 60 * MS), ("forward", 15 * MS), ("backward", 15 * MS), ("optimizer", 5 * MS), ("other", 5 * MS),
     ]  # fmt: skip
+
+
+def test_which_steps_the_means_are_over_stands_beside_their_chart() -> None:
+    *_, words = SECTIONS.get("step-times").build(full())
     assert isinstance(words, Text)
     assert words.text == "Means over {} of {} steps; median {}; left out: {} traced, {} warm-up."
     assert [value.value for value in words.values] == [34, 40, 100 * MS, 3, 3]
@@ -233,7 +247,7 @@ def test_a_healthy_run_says_on_its_first_screen_that_nothing_was_found_and_what_
     steps_of(synth, 0, wait=0)
     report = assemble(synth.run())
     stream = io.StringIO()
-    print_summary(console_for(stream), report)
+    print_card(console_for(stream), report)
     screen = " ".join(stream.getvalue().split())
     looked, blind = report.checked, [row.rule for row in report.unchecked if row.missing != DEVICE_WORK]
     assert {"input-bound", "periodic-stall"} <= set(looked)
@@ -361,7 +375,7 @@ def test_the_first_screen_of_a_real_report_fits(monkeypatch: pytest.MonkeyPatch)
     stream = io.StringIO()
     console = console_for(stream)
     console.width = 80
-    print_summary(console, assemble(full()))
+    print_card(console, assemble(full()))
     lines = stream.getvalue().splitlines()
     assert len(lines) <= 24
     assert any("train" in line or "data.py:41" in line for line in lines)

@@ -34,7 +34,7 @@ def test_workers_on_the_cores_of_training_are_too_many() -> None:
     (found,) = RULES.get("too-many-workers").check(contended())
     assert found.gain is not None
     assert found.gain.high_ns > 8 * MS
-    assert found.gain.basis.startswith("simulated: 0 workers instead of 4")
+    assert found.gain.basis.startswith("simulated: num_workers=0 instead of 4")
     assert [advice.code for advice in found.advice] == [
         "DataLoader(..., num_workers=0)",
         "stepscope tune loader -- COMMAND",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from stepscope.core.plural import plural
 from stepscope.core.report import Block, Cell, Table, Text, Value
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Unit
@@ -69,7 +70,7 @@ def literal(name: str, limit: int = _NAME_IN_PROSE) -> str:
 
 def many(count: float | None, one: str, several: str = "") -> str:
     """`{} step` or `{} steps` as part of a Text block's template; `several` is the plural where it is not one + s."""
-    return f"{{}} {one if count == 1 else several or one + 's'}"
+    return f"{{}} {plural(count, one, several)}"
 
 
 def _several(ranks: pl.Series) -> bool:

@@ -1,7 +1,5 @@
-"""What limits the run, one step as a bar, which steps the means are over, and what was checked if nothing was found."""
+"""What limits the run, what was lost of it, one step as a bar, and where the time goes if nothing was found."""
 
-import re
-import shlex
 from collections.abc import Mapping
 from pathlib import PurePath
 
@@ -9,24 +7,15 @@ import polars as pl
 
 from stepscope.analyses.input_pipeline.lib.loader_overrides import asked_overrides, overrides_of
 from stepscope.analyses.lib.cut_traces import cuts
-from stepscope.analyses.lib.sample_work import DEVICE_WORK
-from stepscope.analyses.steps.steady_steps import steady_steps
-from stepscope.analyses.steps.steps import steps
-from stepscope.core.errors import MissingData
-from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
+from stepscope.core.report import Block, Section, Text, Value
 from stepscope.core.run import Run
-from stepscope.report.diagnose import Diagnosis, diagnose
+from stepscope.render.format import path_argument
+from stepscope.report.diagnose import diagnose
+from stepscope.report.first_screens import checks_done, where_the_time_goes
 from stepscope.report.sections import literal, many
+from stepscope.report.step_bar import step_bar, two_clocks
 
 __all__ = ["NO_TRACE", "SECTION"]
-
-_PARTS = {
-    "data_wait": "data wait",
-    "forward": "forward",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "other": "other",
-}
 
 # Reasons of the importers, in table `skipped`. What was repaired or is one odd event of a whole file is no loss.
 _CUT = r"^the file is truncated|ends too early|^incomplete event at the cut"
@@ -37,30 +26,22 @@ _UNREAD = r": not read$"
 NO_TRACE = r"^not a trace|^an execution trace|^a list that holds no events|JSON lines"
 """Reasons of other files of a folder, which are no loss."""
 
+_SHORT = 40  # letters of a path in a sentence: with a longer one no line holds the command
 _WINDOW = r"^trace of window "
-
-_TWO_STEPS = (
-    "The verdict's step of {} is counted on the device; means, bar and gains are of the training process, whose "
-    "step is {}."
-)
-_SEVERAL = re.compile(r" and \d+ more$")  # how a run of several paths is named: no command takes that
-_APART = 0.005  # of a step: less is not seen in three digits
 
 
 def build(run: Run) -> list[Block]:
-    blocks: list[Block] = [
-        diagnose(run).verdict, *_overridden(run), *_other_jobs(run), *_all_left_out(run), *_losses(run), *_damaged(run)
-    ]  # fmt: skip
-    try:
-        steady = steady_steps(run)
-    except MissingData:
-        return blocks  # the verdict says why nothing is known
     return [
-        *blocks,
-        *_bar(steady),
-        *_used(steps(run), steady),
-        *_two_clocks(run, steady),
-        *_nothing(run, diagnose(run)),
+        diagnose(run).verdict,
+        *_overridden(run),
+        *_other_jobs(run),
+        *_all_left_out(run),
+        *_losses(run),
+        *_damaged(run),
+        *step_bar(run),
+        *two_clocks(run),
+        *where_the_time_goes(run),
+        *checks_done(run, literal(path_argument(run.path, _SHORT))),
     ]
 
 
@@ -199,92 +180,6 @@ def _damaged(run: Run) -> list[Block]:
     told.append("Copy the run once more from where it was recorded, or record it again: `stepscope run -- COMMAND`.")
     counts = (*([others] if others else []), steps_left, samples, events)
     return [Text(" ".join(told), tuple(Value(count, "count") for count in counts))]
-
-
-def _bar(steady: pl.DataFrame) -> list[Block]:
-    """The phases; of a step without backward and optimizer the trace tells none."""
-    means = steady.select(pl.col(list(_PARTS)).mean()).row(0, named=True)
-    parts = tuple(Bar(label, means[name]) for name, label in _PARTS.items() if means[name] is not None)
-    return [Bars("One step, mean", "ns", parts)] if means["forward"] is not None else []
-
-
-def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
-    """Say how many steps the means are over, and why the others were left out; of one step the verdict says all."""
-    ranks = recorded["rank"].n_unique()
-    if recorded.height == 1:
-        return []
-    every, used = (int(table["weight"].sum()) for table in (recorded, steady))
-    text, values = "Means over all {} steps", [Value(every, "count")]
-    if used < every:
-        text, values = "Means over {} of {} steps", [Value(used, "count"), *values]
-    if ranks > 1:
-        text, values = text + " of {} ranks", [*values, Value(ranks, "count")]
-    text, values = text + "; median {}", [*values, Value(_median(steady), "ns")]
-    reasons = _left_out(recorded.join(steady, on=["rank", "step"], how="anti"))
-    if reasons:
-        text += "; left out: " + ", ".join(f"{{}} {reason}" for reason in reasons)
-        values += [Value(count, "count") for count in reasons.values()]
-    text += "." if ranks == 1 else ". The bar is the mean of all ranks."
-    return [Text(text, tuple(values))]
-
-
-def _two_clocks(run: Run, steady: pl.DataFrame) -> list[Block]:
-    """Where the device decides: which of the two steps, and of the two shares of waiting, is whose."""
-    verdict = diagnose(run).verdict
-    if verdict.on_cpu or not verdict.step_ns:
-        return []
-    means = steady.filter(pl.col("rank") == verdict.rank).select(pl.col("duration", "data_wait").mean())
-    step, wait = means.row(0)
-    if not step:
-        return []
-    told, values = [], []
-    if abs(verdict.step_ns - step) > _APART * step:
-        several = steady["rank"].n_unique() > 1
-        told.append(
-            _TWO_STEPS.replace("whose step is", f"whose step on rank {verdict.rank} is") if several else _TWO_STEPS
-        )
-        values += [Value(verdict.step_ns, "ns"), Value(step, "ns")]
-    if verdict.bound == "input" and wait and verdict.share and abs(verdict.share - wait / step) > _APART:
-        told.append("Of the data wait in the bar, the verdict counts only what leaves the device without work.")
-    return [Text(" ".join(told), tuple(values))] if told else []
-
-
-def _nothing(run: Run, diagnosis: Diagnosis) -> list[Block]:
-    """If nothing was found: how many rules have looked, how many could not, and the command that names them."""
-    if diagnosis.findings or not diagnosis.checked:
-        return []
-    text, values = "No problem found ({} checks).", [Value(len(diagnosis.checked), "count")]
-    lacking = [unchecked for unchecked in diagnosis.unchecked if unchecked.missing != DEVICE_WORK]
-    about_devices = len(diagnosis.unchecked) - len(lacking)
-    if lacking:
-        path = literal(shlex.quote(run.path), 400) if run.path and not _SEVERAL.search(run.path) else "RUN"
-        needs = "needs" if len(lacking) == 1 else "need"
-        text += f" {{}} {needs} more data: `stepscope report {path} --checks`."
-        values.append(Value(len(lacking), "count"))
-    if about_devices:
-        text += f" {many(about_devices, 'check is', 'checks are')} for accelerators only."
-        values.append(Value(about_devices, "count"))
-    return [Text(text, tuple(values))]
-
-
-def _left_out(left_out: pl.DataFrame) -> dict[str, int]:
-    """Steps that averages leave out, by reason."""
-    traced = pl.col("tags").list.contains("traced") | pl.col("tags").list.contains("tracing")
-    reason = (
-        pl.when(pl.col("tags").list.contains("warm-up"))
-        .then(pl.lit("warm-up"))
-        .when(pl.col("tags").list.contains("empty"))
-        .then(pl.lit("empty"))
-        .when(traced)
-        .then(pl.lit("traced"))
-    )
-    reasons = left_out.select("weight", reason.otherwise(pl.lit("others")).alias("reason"))
-    counts = reasons.group_by("reason").agg(pl.col("weight").sum()).sort("weight", "reason", descending=[True, False])
-    return dict(counts.iter_rows())
-
-
-def _median(steady: pl.DataFrame) -> int:
-    return int(steady.select(pl.col("duration").median()).item())
 
 
 SECTION = Section(title="Summary", order=0, build=build)

@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         cause="data-reading",
         evidence=_evidence(found),
-        gain=gain(found, (LoaderChange(workers=best.workers, persistent=True),), f"{best.workers} workers"),
+        gain=gain(found, (LoaderChange(workers=best.workers, persistent=True),), f"num_workers={best.workers}"),
         advice=(
             Advice(
                 text=f"Set num_workers={best.workers}, persistent_workers=True{_call_site(run, found)}",

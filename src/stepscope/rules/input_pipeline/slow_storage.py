@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
         title=_title(found.idle, where),
         cause="data-reading",
         evidence=_evidence(found),
-        gain=gain(found, (LoaderChange(workers=best.workers, persistent=True),), f"{best.workers} workers"),
+        gain=gain(found, (LoaderChange(workers=best.workers, persistent=True),), f"num_workers={best.workers}"),
         advice=(
             Advice(
                 text=f"Set num_workers={best.workers}: a worker that waits for I/O needs no core",

@@ -68,7 +68,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=max(0, now - best.high_ns),
             high_ns=max(0, now - best.low_ns),
             step_ns=now,
-            basis=f"simulated: {best.workers} workers instead of {measured.workers} ({best.basis})",
+            basis=f"simulated: num_workers={best.workers} instead of {measured.workers} ({best.basis})",
             confidence="structural",
             pool="data-wait",
         ),

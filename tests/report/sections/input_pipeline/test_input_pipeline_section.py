@@ -17,7 +17,8 @@ from stepscope.render.format import text
 from stepscope.render.json import dumps, report_document
 from stepscope.render.markdown import report_markdown
 from stepscope.render.svg import svg
-from stepscope.render.terminal import console_for, print_report
+from stepscope.render.terminal import console_for
+from stepscope.render.terminal_card import print_report
 from stepscope.report.assemble import assemble
 from stepscope.report.sections.input_pipeline.clocks import SECTION as CLOCKS
 from stepscope.report.sections.input_pipeline.input_pipeline import SECTION

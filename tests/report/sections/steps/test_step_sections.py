@@ -19,7 +19,7 @@ def stepped(count: int, *, ranks: int = 1) -> Synth:
 
 
 def test_each_step_is_a_bar_whose_parts_add_up() -> None:
-    (lines,) = SECTIONS.get("step-times").build(stepped(5).run())
+    lines, _ = SECTIONS.get("step-times").build(stepped(5).run())
     assert isinstance(lines, Lines) and lines.stacked
     assert [line.label for line in lines.lines] == ["data wait", "forward", "backward", "optimizer", "other"]
     assert lines.lines[0].points == tuple((step, 4 * MS) for step in range(5))
@@ -28,7 +28,7 @@ def test_each_step_is_a_bar_whose_parts_add_up() -> None:
 
 
 def test_of_many_steps_a_bar_is_the_mean_of_several_and_that_is_said() -> None:
-    lines, text = SECTIONS.get("step-times").build(stepped(1000).run())
+    lines, text, _ = SECTIONS.get("step-times").build(stepped(1000).run())
     assert isinstance(lines, Lines) and isinstance(text, Text)
     points = list(lines.lines[0].points)
     assert len(points) == 334

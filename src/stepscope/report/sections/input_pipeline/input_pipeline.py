@@ -13,7 +13,7 @@ from stepscope.analyses.input_pipeline.stall_pattern import stall_pattern
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Block, Lane, Lanes, Section, Text, Value
 from stepscope.core.run import Analysis, Run
-from stepscope.report.sections import excerpt
+from stepscope.report.sections import excerpt, many
 
 __all__ = ["SECTION"]
 
@@ -152,7 +152,10 @@ def _late(run: Run) -> list[Block]:
     late = batches.filter(pl.col("late") > 0)
     if late.is_empty():
         return [
-            Text("All of {} batches looked at were ready before they were needed.", (Value(batches.height, "count"),))
+            Text(
+                f"All of {many(batches.height, 'batch', 'batches')} looked at were ready before they were needed.",
+                (Value(batches.height, "count"),),
+            )
         ]
     mean = float(late["late"].sum()) / late.height
     text = "{} of {} batches looked at were not ready when they were needed, and {} late in the mean."

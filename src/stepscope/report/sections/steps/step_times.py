@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
 from stepscope.analyses.steps.steps import steps, weight_of
 from stepscope.core.report import Block, Line, Lines, Section, Text, Value
 from stepscope.core.run import Run
@@ -20,16 +21,22 @@ _MOST = 400  # bars: a screen has a few pixels for each; of more steps each bar 
 
 def build(run: Run) -> list[Block]:
     table = steps(run)
-    first = table["rank"].min()
-    mine = table.filter(pl.col("rank") == first)
+    mine = table.filter(pl.col("rank") == table["rank"].min())
     if mine.height <= 1:
         return []  # the summary shows it
+    return [
+        *_bars(mine, several=table["rank"].n_unique() > 1),
+        *(_used(table, steady_steps(run)) if marks_steps(run) else []),
+    ]
+
+
+def _bars(mine: pl.DataFrame, *, several: bool) -> list[Block]:
     size = -(-mine.height // _MOST)
     bars = mine.group_by(pl.int_range(pl.len()) // size, maintain_order=True).agg(
         pl.col("step").first(), pl.col("duration", *_PHASES).mean().round().cast(pl.Int64)
     )
     title = "Each step" if size == 1 else "Steps, each bar the mean of several"
-    if table["rank"].n_unique() > 1:
+    if several:
         title += f", rank {mine.item(0, 'rank')}"
     lines = Lines(title, "step", None, "ns", _lines(bars), stacked=True)
     more = "One bar is the mean of {} steps in a row; {} steps in all."
@@ -46,6 +53,45 @@ def _lines(bars: pl.DataFrame) -> tuple[Line, ...]:
     if set(known) <= {"other"}:
         known = {"duration": "step"}
     return tuple(Line(label, tuple(bars.select("step", name).iter_rows())) for name, label in known.items())
+
+
+def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
+    """Say how many steps the means are over, and why the others were left out; of one step the verdict says all."""
+    ranks = recorded["rank"].n_unique()
+    if recorded.height == 1:
+        return []
+    every, used = (int(table["weight"].sum()) for table in (recorded, steady))
+    text, values = "Means over all {} steps", [Value(every, "count")]
+    if used < every:
+        text, values = "Means over {} of {} steps", [Value(used, "count"), *values]
+    if ranks > 1:
+        text, values = text + " of {} ranks", [*values, Value(ranks, "count")]
+    text, values = text + "; median {}", [*values, Value(_median(steady), "ns")]
+    reasons = _left_out(recorded.join(steady, on=["rank", "step"], how="anti"))
+    if reasons:
+        text += "; left out: " + ", ".join(f"{{}} {reason}" for reason in reasons)
+        values += [Value(count, "count") for count in reasons.values()]
+    return [Text(f"{text}.", tuple(values))]
+
+
+def _left_out(left_out: pl.DataFrame) -> dict[str, int]:
+    """Steps that averages leave out, by reason."""
+    traced = pl.col("tags").list.contains("traced") | pl.col("tags").list.contains("tracing")
+    reason = (
+        pl.when(pl.col("tags").list.contains("warm-up"))
+        .then(pl.lit("warm-up"))
+        .when(pl.col("tags").list.contains("empty"))
+        .then(pl.lit("empty"))
+        .when(traced)
+        .then(pl.lit("traced"))
+    )
+    reasons = left_out.select("weight", reason.otherwise(pl.lit("others")).alias("reason"))
+    counts = reasons.group_by("reason").agg(pl.col("weight").sum()).sort("weight", "reason", descending=[True, False])
+    return dict(counts.iter_rows())
+
+
+def _median(steady: pl.DataFrame) -> int:
+    return int(steady.select(pl.col("duration").median()).item())
 
 
 SECTION = Section(title="Step times", order=42, build=build)

@@ -1,0 +1,165 @@
+"""The first screen of a report: verdict, bar, and a card for each of the findings that save most.
+
+Three findings take at most LINES lines. Where they would take more, the cards are drawn closer: the later ones show
+their marked line only, and no text takes more than one line.
+"""
+
+from dataclasses import replace
+from itertools import accumulate
+
+from rich.console import Console
+from rich.text import Text as Line
+
+from stepscope.core.report import Table
+from stepscope.render.card import Card, SourceLine, cards, footer, overlap_text, rest_text
+from stepscope.render.document import Report
+from stepscope.render.format import counted, place_text, plain
+from stepscope.render.names import abbreviated
+from stepscope.render.terminal import folded, print_block, print_sections, relative
+
+__all__ = ["LINES", "print_card", "print_report"]
+
+LINES = 40
+"""What a terminal shows without scrolling: they are 24 to 60 lines high, and most who work on one enlarge it."""
+
+_BODY = 3  # cells before what belongs to a finding
+_LABEL = 7  # cells of `Fix`, `Why` and `Sure`
+_SHORTEST = 12  # cells of a path, below which no file can be told
+_GAP = 2  # cells between a text and what stands at the right
+_ROOMY, _CLOSE, _CLOSEST = range(3)
+
+
+def print_report(console: Console, report: Report) -> None:
+    """Print the first screen, then every section."""
+    print_card(console, report)
+    print_sections(console, report)
+
+
+def print_card(console: Console, report: Report) -> None:
+    """Print the first screen."""
+    with console.capture() as head:
+        _print_head(console, report)
+    room = LINES - head.get().count("\n")
+    for density in (_ROOMY, _CLOSE, _CLOSEST):
+        lines = _lines(console, report, density)
+        if len(lines) <= room:
+            break
+    _print_head(console, report)
+    for line in lines:
+        console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def _print_head(console: Console, report: Report) -> None:
+    """The summary, with an empty line around a table."""
+    blocks = [block for part in report.parts[:1] for block in part.blocks]
+    for before, block in zip([None, *blocks], blocks, strict=False):
+        if isinstance(block, Table) or isinstance(before, Table):
+            console.print()
+        print_block(console, block, report)
+
+
+def _lines(console: Console, report: Report, density: int) -> list[Line]:
+    """All lines below the bar."""
+    lines: list[Line] = []
+    for card in cards(report):
+        lines += [Line()] if density < _CLOSEST or card.number == 1 else []
+        lines += _card(console, card, density)
+    more = [text for overlap in report.overlaps if (text := overlap_text(overlap, report))]
+    more += [rest_text(report)] if rest_text(report) else []
+    lines += [Line()] if more and density < _CLOSEST else []
+    lines += [Line(f"{' ' * _BODY}{text}.") for text in more]
+    return [*lines, Line(), *_footer(console, report)] if report.run.path else lines
+
+
+def _footer(console: Console, report: Report) -> list[Line]:
+    """What was checked and the commands that show more; none is broken, so a long path is RUN."""
+    texts = footer(report)
+    if max(map(len, texts)) > console.width:
+        texts = footer(replace(report, run=replace(report.run, path="")))
+    lines: list[str] = []
+    for text in texts:
+        if lines and len(lines[-1]) + len(text) + 3 <= console.width:
+            lines[-1] += f" · {text}"
+        else:
+            lines.append(text)
+    return [Line(text, style="dim") for text in lines]
+
+
+def _card(console: Console, card: Card, density: int) -> list[Line]:
+    lines = [*_heading(console, card, density), *_place(console, card)]
+    whole = density == _ROOMY or (density == _CLOSE and card.number == 1)
+    lines += [_source_line(console, card, line) for line in card.source if line.marked or whole]
+    lines += _row(console, "Fix", card.fix, density)
+    for number, code in enumerate(card.code):
+        more = f"  (and {counted(card.more_code, 'more line')})" if card.more_code and number == 0 else ""
+        lines.append(Line(" " * (_BODY + _LABEL)).append(code, "cyan").append(more, "dim"))
+    room = console.width - _BODY - _LABEL
+    why = "; ".join(card.why if density == _ROOMY else _fitting(card.why, room))
+    return [
+        *lines,
+        *_row(console, "Why", why, density, "dim"),
+        *_row(console, "Sure", _sure(card, room), density, "dim"),
+    ]
+
+
+def _fitting(texts: tuple[str, ...], room: int) -> tuple[str, ...]:
+    """The first texts that fit on one line together: of a figure that is cut nobody can tell what it was."""
+    ends = accumulate(len(text) + len("; ") for text in texts)
+    return tuple(text for text, end in zip(texts, ends, strict=True) if end - len("; ") <= room) or texts[:1]
+
+
+def _heading(console: Console, card: Card, density: int) -> list[Line]:
+    """Title, and the gain at the right of its last line, or of one more."""
+    lead = f"{card.number}  "
+    lines = folded(console, Line(card.title, style="bold"), lead)[: 1 if density == _CLOSEST else 2]
+    gain = Line(card.gain, style="green")
+    if gain and lines[-1].cell_len + _GAP + gain.cell_len > console.width:
+        lines.append(Line())
+    if gain:
+        _at_the_right(console, lines[-1], gain)
+    return lines
+
+
+def _place(console: Console, card: Card) -> list[Line]:
+    """The place, its path shortened where the line is short, and its share at the right."""
+    if card.place is None:
+        return []
+    place = relative(card.place)
+    file, text = plain(place.file), place_text(place)
+    room = console.width - _BODY - (len(card.share) + _GAP if card.share else 0)
+    shown = abbreviated(file, max(room - len(text) + len(file), _SHORTEST)) if len(text) > room else file
+    line = Line(" " * _BODY).append(f"{shown}{text[len(file) :]}", "yellow")
+    if card.share:
+        _at_the_right(console, line, Line(card.share, style="dim"))
+    return [line]
+
+
+def _at_the_right(console: Console, line: Line, text: Line) -> None:
+    line.append(" " * max(console.width - line.cell_len - text.cell_len, _GAP)).append_text(text)
+
+
+def _source_line(console: Console, card: Card, line: SourceLine) -> Line:
+    width = max(len(str(one.number)) for one in card.source)
+    sign = "▶" if console.encoding.lower().startswith("utf") else ">"
+    lead = f"{' ' * (_BODY + 2)}{sign if line.marked else ' '} {line.number:>{width}}  "
+    return Line().append(lead, "dim").append(line.text, "default" if line.marked else "dim")
+
+
+def _sure(card: Card, room: int) -> str:
+    """With the command that tries the advice, the job's own command where that fits too."""
+    if not card.trial:
+        return card.sure
+    told = f"{card.sure}; not tried yet: {card.trial}" if card.sure else f"not tried yet: {card.trial}"
+    begun, dashes, _ = told.partition(" -- ")
+    return told if len(told) <= room or not dashes else f"{begun} -- …"
+
+
+def _row(console: Console, label: str, text: str, density: int, style: str = "") -> list[Line]:
+    """A label and its text, folded where there is room."""
+    if not text:
+        return []
+    lead = f"{' ' * _BODY}{label:<{_LABEL}}"
+    if density == _CLOSEST:
+        return [Line(lead, style="dim").append(text, style or "default")]
+    lines = folded(console, Line(text, style=style), lead)
+    return lines if density == _ROOMY else lines[:2]

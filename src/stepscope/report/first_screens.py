@@ -1,0 +1,167 @@
+"""What the first screen says beside the verdict: which kind of run this is, where its time goes, what shows more.
+
+A training job with findings needs none of it. A trace of inference, of the capture of device graphs, or one without
+steps says so, and a run without findings shows its five largest kernels, operators or lines.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Literal
+
+import polars as pl
+
+from stepscope.analyses.device.kernels import kernels
+from stepscope.analyses.host.lines import lines
+from stepscope.analyses.lib.sample_work import DEVICE_WORK
+from stepscope.analyses.lib.training_or_inference import inferring_ranks
+from stepscope.analyses.operators.operators import operators
+from stepscope.analyses.steps.steady_steps import marks_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.plural import plural
+from stepscope.core.report import Block, Table, Text, Value
+from stepscope.core.run import Analysis, Run
+from stepscope.report.diagnose import Diagnosis, diagnose
+
+__all__ = ["Kind", "checks_done", "kind", "where_the_time_goes"]
+
+Kind = Literal["training", "no-steps", "inference", "graph-capture", "nothing-found"]
+
+LARGEST = 5  # kernels, operators or lines: what a person compares at a glance
+FEW_FINDINGS = 1  # beside more of them there is no room, and no need, for what is large but no problem
+ENOUGH_LAUNCHES = 10  # calls that launch work: of fewer nothing can be said
+CAPTURED = 0.1  # of the launches left work on the device: the others were captured into a graph
+
+_SAYS = {
+    "no-steps": "No steps are marked in this trace: figures are of all recorded time.",
+    "inference": "Inference: this trace has no backward and no optimizer.",
+    "graph-capture": (
+        "Graph capture: kernels are launched into a device graph here, they do not run. Trace a replay of the graph to "
+        "see their times."
+    ),
+}
+
+
+def kind(run: Run) -> Kind:
+    """Which first screen a run has."""
+    if _captures(run):
+        return "graph-capture"
+    ranks = set(run.optional("host", "rank")["rank"].drop_nulls().unique())
+    if ranks and ranks <= set(inferring_ranks(run)):
+        return "inference"
+    if not marks_steps(run):
+        return "no-steps"
+    return "training" if diagnose(run).findings else "nothing-found"
+
+
+def where_the_time_goes(run: Run) -> list[Block]:
+    """What kind of run it is, unless it trains, and what takes the most time if few findings say so."""
+    found = kind(run)
+    told = found in _SAYS and not (found == "no-steps" and diagnose(run).verdict.bound != "unknown")  # which says it
+    says: list[Block] = [Text(_SAYS[found])] if told else []
+    few = len(diagnose(run).findings) <= FEW_FINDINGS
+    return [*says, *_largest(run, found)] if few and found != "training" else says
+
+
+def checks_done(run: Run, path: str) -> list[Block]:
+    """If nothing was found: how many rules have looked, how many could not, and what to record so that more look."""
+    diagnosis = diagnose(run)
+    if diagnosis.findings or not diagnosis.checked or not marks_steps(run):
+        return []
+    text, values = _found_nothing(diagnosis, path)
+    how = _next(diagnosis)
+    return [Text(text, tuple(values)), *([Text(f"Next: {how}.")] if how else [])]
+
+
+def _found_nothing(diagnosis: Diagnosis, path: str) -> tuple[str, list[Value]]:
+    checked = len(diagnosis.checked)
+    text, values = f"No problem found ({{}} {plural(checked, 'check')}).", [Value(checked, "count")]
+    lacking = _lacking(diagnosis)
+    about_devices = len(diagnosis.unchecked) - lacking
+    if lacking:
+        text += f" {{}} {plural(lacking, 'needs', 'need')} more data: `stepscope report {path} --checks`."
+        values.append(Value(lacking, "count"))
+    if about_devices:
+        text += f" {{}} {plural(about_devices, 'check is', 'checks are')} for accelerators only."
+        values.append(Value(about_devices, "count"))
+    return text, values
+
+
+def _lacking(diagnosis: Diagnosis) -> int:
+    """Rules that would look if more was recorded."""
+    return sum(unchecked.missing != DEVICE_WORK for unchecked in diagnosis.unchecked)
+
+
+def _next(diagnosis: Diagnosis) -> str:
+    """What most of the rules lack, and how to record that; what the verdict lacks goes first."""
+    if diagnosis.verdict.next_step:
+        return "" if diagnosis.verdict.bound == "unknown" else _literal(diagnosis.verdict.next_step)
+    hows = Counter(
+        unchecked.how for unchecked in diagnosis.unchecked
+        if unchecked.missing != DEVICE_WORK and "`stepscope " in unchecked.how
+    )  # fmt: skip
+    return _literal(hows.most_common(1)[0][0]) if hows else ""
+
+
+def _literal(words: str) -> str:
+    return words.replace("{", "{{").replace("}", "}}")
+
+
+def _captures(run: Run) -> bool:
+    """Whether the launches of a trace were captured: nearly none of them left work on the device."""
+    calls = run.where("host", pl.col("kind").is_in(["runtime", "driver"]), "name")["name"].cast(pl.String)
+    launched = int(calls.str.contains("LaunchKernel").sum())
+    if launched < ENOUGH_LAUNCHES or not calls.str.contains("BeginCapture|EndCapture|GetCaptureInfo").any():
+        return False
+    ran = run.where("device", pl.col("kind") == "kernel", "kind").height
+    return ran < CAPTURED * launched
+
+
+def _largest(run: Run, found: Kind) -> list[Block]:
+    """The largest kernels; without a device the operators; without a trace the sampled lines."""
+    makers: tuple[Callable[[Run], Table], ...] = (_kernels, _operators, _lines)
+    for maker in makers[1:] if found == "graph-capture" else makers:
+        try:
+            table = maker(run)
+        except MissingData:
+            continue
+        if table.rows:
+            return [table]
+    return []
+
+
+def _kernels(run: Run) -> Table:
+    table = _of_busiest_rank(kernels(run), "total").sort("total", descending=True)
+    return _table(
+        kernels, table, "Largest kernels", {"name": "kernel", "share": "share", "total": "total", "calls": "calls"}
+    )
+
+
+def _operators(run: Run) -> Table:
+    table = _of_busiest_rank(operators(run), "host_self").sort("host_self", descending=True)
+    whole = int(table["host_self"].sum())
+    table = table.with_columns((pl.col("host_self") / max(whole, 1)).alias("share"))
+    headings = {"name": "operator", "share": "share", "host_self": "self time", "calls": "calls"}
+    return _table(operators, table, "Largest operators", headings)
+
+
+def _lines(run: Run) -> Table:
+    table = _of_busiest_rank(lines(run), "time")
+    table = table.group_by("file", "line", "text", maintain_order=True).agg(pl.col("share", "time").sum())
+    table = table.with_columns(pl.format("{}:{}", pl.col("file").str.split("/").list.last(), "line").alias("place"))
+    headings = {"place": "line", "text": "code", "share": "share", "time": "mean per step"}
+    return _table(lines, table.sort("time", descending=True), "Largest lines", headings)
+
+
+def _of_busiest_rank(table: pl.DataFrame, time: str) -> pl.DataFrame:
+    """The rows of one rank: the same names on several ranks would fill the screen."""
+    if table["rank"].n_unique() <= 1:
+        return table
+    busiest = table.group_by("rank").agg(pl.col(time).sum()).sort(time, "rank", descending=[True, False])["rank"][0]
+    return table.filter(pl.col("rank") == busiest)
+
+
+def _table(analysis: Analysis, table: pl.DataFrame, title: str, headings: dict[str, str]) -> Table:
+    units = {column.name: column.unit for column in analysis.columns} | {"share": "ratio"}
+    columns = tuple((heading, units.get(name)) for name, heading in headings.items())
+    rows = tuple(table.select(list(headings)).head(LARGEST).iter_rows())
+    return Table(title, columns, rows)  # type: ignore[arg-type]

@@ -1,0 +1,84 @@
+"""One step as a bar: the step of the verdict, on the verdict's rank and clock.
+
+Where a device computes, the parts are what it does: a phase of the training process says little about it, as the
+device works on while the host goes ahead. Elsewhere they are the phases of the training process.
+"""
+
+import polars as pl
+
+from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.steps.steady_steps import steady_steps
+from stepscope.core.errors import MissingData
+from stepscope.core.report import Bar, Bars, Block, Text, Value, Verdict
+from stepscope.core.run import Run
+from stepscope.report.diagnose import diagnose
+
+__all__ = ["step_bar", "two_clocks"]
+
+_OF_DEVICE = {"input": "data wait", "device": "kernels", "communication": "communication", "memory": "copies"}
+_IDLE = "device idle"
+_PHASES = {
+    "data_wait": "data wait",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "other": "other",
+}
+_APART = 0.02  # of the step: less is noise between two ways of timing it
+
+
+def step_bar(run: Run) -> list[Block]:
+    """The bar; nothing where the run does not tell where a step goes."""
+    verdict = diagnose(run).verdict
+    parts = _of_device(run, verdict) or _of_phases(run, verdict)
+    if not parts:
+        return []
+    if verdict.steps == 0:
+        return [Bars("All recorded time", "ns", parts)]
+    rank = f" of rank {verdict.rank}" if verdict.of_ranks > 1 and verdict.rank is not None else ""
+    return [Bars(f"One step{rank}, mean", "ns", parts)]
+
+
+def _of_device(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
+    """What the device does; what is left of the step it idles."""
+    if not has_gpu(run) or not verdict.step_ns:
+        return ()
+    try:
+        row = bound(run).filter(pl.col("rank") == verdict.rank).row(0, named=True)
+    except MissingData:
+        return ()
+    if row["device"] is None or row["communication"] is None:
+        return ()  # no window of the device: the shares are of the training process
+    shares = {label: row[name] or 0.0 for name, label in _OF_DEVICE.items()}
+    shares[_IDLE] = max(0.0, 1.0 - sum(shares.values()))
+    return tuple(Bar(label, share * verdict.step_ns) for label, share in shares.items() if share)
+
+
+def _of_phases(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
+    """The phases; of a step without backward and optimizer the trace tells none."""
+    try:
+        steady = steady_steps(run)
+    except MissingData:
+        return ()
+    mine = steady if verdict.rank is None else steady.filter(pl.col("rank") == verdict.rank)
+    means = mine.select(pl.col(list(_PHASES)).mean()).row(0, named=True)
+    if means["forward"] is None:
+        return ()
+    return tuple(Bar(label, means[name]) for name, label in _PHASES.items() if means[name] is not None)
+
+
+def two_clocks(run: Run) -> list[Block]:
+    """Where the device decides and its step is another than that of the training process: which is which."""
+    verdict = diagnose(run).verdict
+    if verdict.on_cpu or not verdict.step_ns:
+        return []
+    try:
+        steady = steady_steps(run)
+    except MissingData:
+        return []
+    step = steady.filter(pl.col("rank") == verdict.rank)["duration"].mean()
+    if not isinstance(step, int | float) or abs(verdict.step_ns - step) <= _APART * step:
+        return []
+    told = "The mean step is {} on the device (verdict and bar), {} in the training process."
+    return [Text(told, (Value(verdict.step_ns, "ns"), Value(step, "ns")))]
