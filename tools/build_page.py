@@ -1,21 +1,27 @@
 """Build the page from web-app/ into src/stepscope/render/static: `python tools/build_page.py`.
 
 The package build calls it. What is built already from the same sources is left alone, so that a source distribution
-that holds the built page needs no npm.
+that holds the built page needs no npm. The glossary and the pages of rules are written for the page from docs/.
 """
 
 import hashlib
+import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["build_page"]
+__all__ = ["build_page", "glossary", "rule_pages", "write_words"]
 
 _MISSING = (
     "stepscope: npm was not found, so the page is not built: `stepscope view` and `--format html` will say so. "
     "Install Node.js 20 or newer with npm and install stepscope again.\n"
 )
+_ROW = re.compile(r"\| ([^|]+?) \| ([^|]+?) \|")
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_LINKED_NOTE = re.compile(r" \((?:rules|format)\)")  # what is left of a link to another page
+_OTHER_NAME = re.compile(r"(.+?) \((.+?)\)")
 
 
 def build_page(root: Path) -> bool:
@@ -23,6 +29,7 @@ def build_page(root: Path) -> bool:
     sources, target = root / "web-app", root / "src" / "stepscope" / "render" / "static"
     if not (sources / "package.json").is_file():
         return False
+    write_words(root)
     state, built = _state(sources), target / "built.txt"
     if built.is_file() and built.read_text() == state:
         return True
@@ -41,6 +48,35 @@ def build_page(root: Path) -> bool:
             return False
     built.write_text(state)
     return True
+
+
+def write_words(root: Path) -> None:
+    """Write what the page says about terms and rules, from the documentation; a file that is current stays as it is."""
+    folder = root / "web-app" / "src" / "words"
+    for name, words in (("glossary.json", glossary(root)), ("rules.json", rule_pages(root))):
+        text = json.dumps(words, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+        file = folder / name
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+
+def glossary(root: Path) -> dict[str, str]:
+    """The meaning of each term; a term with another name in parentheses is listed under both."""
+    found: dict[str, str] = {}
+    for line in (root / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines():
+        row = _ROW.fullmatch(line)
+        if row is None or row[1] in ("term", "---"):
+            continue
+        meaning = _LINKED_NOTE.sub("", _LINK.sub(r"\1", row[2])).replace("*", "")
+        both = _OTHER_NAME.fullmatch(row[1])
+        found.update(dict.fromkeys(both.groups() if both else (row[1],), meaning))
+    return found
+
+
+def rule_pages(root: Path) -> dict[str, str]:
+    """The page of each rule, in Markdown."""
+    pages = sorted((root / "docs" / "rules").glob("*/*.md"))
+    return {page.stem: page.read_text(encoding="utf-8") for page in pages if page.stem != "index"}
 
 
 def _state(sources: Path) -> str:

@@ -161,7 +161,7 @@ def test_a_switch_leads_from_the_comparison_to_both_runs_and_back(browser: Brows
         assert page.locator(".switch [aria-current]").inner_text() == "比较"
         assert "tables" not in views(page)
         page.locator(".switch a", has_text="B").click()
-        page.wait_for_selector(".answers")
+        page.wait_for_selector(".checks")
         assert "run=b" in page.url and "lang=zh" in page.url
         assert page.locator(".switch [aria-current]").inner_text() == "B"
         assert page.locator(".switch a").nth(1).get_attribute("title") == "/runs/a"

@@ -220,3 +220,46 @@ def test_trees_leave_the_file_small(corpus: Path) -> None:
     trace = corpus / "traces" / "tracelens" / "mi300" / "google_owlv2-large-patch14-ensemble__1016001.json.gz"
     page = report_html(assemble(open_run([str(trace)])))
     assert len(page.encode()) < 1_500_000
+
+
+def waiting() -> Run:
+    """Training that waits in `select` half of its time, for workers whose one line takes all of theirs."""
+    synth = Synth().add("processes", rank=0)
+    for step in range(10):
+        at = 100 * step
+        synth.step(step, at, at + 100, data_wait=50, forward=50)
+        frames = [MAIN]
+        synth.sample(step, at, 50, "data_wait", "/me/train.py", 9, frames=frames, leaf="selectors.py:415 select")
+        synth.sample(step, at + 50, 50, "forward", "/me/train.py", 9, frames=frames, leaf="torch/nn/conv.py:54 forward")
+    return synth.add(
+        "worker_stacks", pid="7", worker=0, loader=0, time=1, weight=5 * MS, file="/me/data.py", line=3, function="f",
+        frames=["/me/data.py:3 f"],
+    ).run()  # fmt: skip
+
+
+def test_idle_frames_are_folded_until_they_are_asked_for(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(report_html(assemble(waiting())), encoding="utf-8")
+    with opened(browser, file.as_uri(), state=f"{VIEW}&flame-graph.tree=0") as page:
+        expect(page.locator(".idle")).to_contain_text("50 ms (50 %)")
+        assert not page.locator(".boxes .frame", has_text="select").count()
+        wide = page.locator(".boxes .frame", has_text="forward conv.py").bounding_box()
+        whole = page.locator(".boxes").bounding_box()
+        assert wide is not None and whole is not None and wide["width"] == pytest.approx(whole["width"], abs=2)
+        page.locator(".idle button").click()
+        expect(page.locator(".boxes .frame", has_text="select")).to_have_count(1)
+        assert "flame-graph.idle=1" in page.url
+        assert faults(page) == []
+
+
+def test_it_opens_on_the_tree_in_which_the_first_finding_is(browser: Browser, tmp_path: Path) -> None:
+    run = waiting()
+    report = assemble(run)
+    file = tmp_path / "report.html"
+    file.write_text(report_html(report), encoding="utf-8")
+    assert report.findings, "training that waits is a finding"
+    with opened(browser, file.as_uri()) as page:
+        page.locator(".finding .actions a", has_text="Flame graph").first.click()
+        chosen = page.locator(".flame figcaption")
+        expect(chosen).to_contain_text("Lines of the workers")
+        expect(page.locator(".flame .controls select")).to_have_value("1")

@@ -61,8 +61,14 @@ def pressed(control: Locator) -> None:
     control.press("Enter")
 
 
+def unfold(page: Page) -> None:
+    """Show all evidence."""
+    page.evaluate("document.querySelectorAll('.all-evidence').forEach(one => (one.open = true))")
+
+
 def test_evidence_leads_to_the_step_in_which_it_is_seen(page: Page) -> None:
     visit(page, "overview")
+    unfold(page)
     control = page.locator(".evidence .when").first
     expect(control).to_have_text("step 29")
     control.click()
@@ -111,6 +117,7 @@ def test_a_row_with_a_start_and_an_end_leads_there(browser: Browser) -> None:
 
 
 def test_a_file_leads_where_it_can_and_names_the_command_elsewhere(file: Page, run: Run) -> None:
+    unfold(file)
     file.locator(".evidence .when").first.click()
     dialog = file.locator("dialog")
     expect(dialog).to_contain_text("stepscope view synthetic")

@@ -85,6 +85,7 @@ def test_fifty_thousand_rows_sort_and_filter_with_few_on_the_page(browser: Brows
 
 def test_evidence_leads_to_its_table(browser: Browser, address: str) -> None:
     with opened(browser, address) as page:
+        page.locator(".all-evidence summary").first.click()
         link = page.locator(".evidence a.source").first
         source = link.inner_text()
         link.click()

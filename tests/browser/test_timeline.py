@@ -19,7 +19,7 @@ from ..web.serving import opened as of
 from ..web.serving import served
 
 REAL = "hta/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
-GUTTER = 230  # pixels left of the tracks on a wide screen
+GUTTER = 170  # pixels left of the tracks beside the details
 
 
 def synthetic() -> Run:
@@ -93,7 +93,7 @@ def pixels(page: Page) -> int:
     return int(
         page.evaluate(
             "(() => { const canvas = document.querySelector('canvas.tracks'); const seen = new Set();"
-            " const data = canvas.getContext('2d').getImageData(230, 0, canvas.width - 230, canvas.height).data;"
+            " const data = canvas.getContext('2d').getImageData(170, 0, canvas.width - 170, canvas.height).data;"
             " for (let at = 0; at < data.length; at += 4) seen.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);"
             " return seen.size; })()"
         )
@@ -241,3 +241,61 @@ def test_a_telephone_shows_it_without_scrolling_the_page(browser: Browser, addre
     )
     assert dark == (scheme == "dark")
     context.close()
+
+
+def traced_in_part() -> Run:
+    """Twenty steps, of which the trace holds the eleventh and twelfth; the eleventh is slower."""
+    synth = Synth()
+    for step in range(20):
+        tags = ("traced",) if step in (10, 11) else ()
+        synth.step(step, 100 * step, 100 * (step + 1), data_wait=60, forward=40, tags=tags)
+    synth.host("ProfilerStep#10", "annotation", 1000, 1100).host("aten::mm", "operator", 1062, 1090)
+    return synth.add("clock_readings", source="start", time=0, offset=0, error=10).run()
+
+
+def test_a_typical_step_was_recorded_and_the_rest_is_hatched(browser: Browser) -> None:
+    with served(of(traced_in_part())) as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(address)
+        page.locator(".finding .actions button", has_text="Timeline").first.click()
+        page.wait_for_selector(".timeline[data-drawn]")
+        assert shown(page)[0] in (1000 * MS, 1100 * MS)
+        expect(page.locator(".timeline .lit")).to_have_text("Highlighted: loading, waiting ✕")
+        page.locator(".timeline .lit").click()
+        expect(page.locator(".timeline .lit")).to_have_count(0)
+        opened(page, address, "&from=100ms&to=300ms")
+        host = page.locator("[data-track^='host:']")
+        expect(host).to_contain_text("not recorded here")
+        page.close()
+
+
+def test_threads_and_details_are_seen_on_a_small_laptop(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 720})
+    opened(page, address, "&from=0&to=100ms")
+    tracks, details = (page.locator(part).bounding_box() for part in (".tracks-box", ".details"))
+    assert tracks and details
+    assert details["x"] > tracks["x"] + tracks["width"], "beside, not below"
+    assert tracks["height"] > 240 and tracks["y"] + tracks["height"] < 720
+    assert details["y"] + details["height"] <= 720
+    page.close()
+
+
+def test_a_double_click_zooms_and_scrolling_takes_the_tip_away(page: Page, address: str) -> None:
+    opened(page, address, "&from=0&to=100ms")
+    area = page.locator("canvas.tracks").bounding_box()
+    assert area
+    across = (area["width"] - GUTTER) / 100
+    stream = 26 + 34 + 34 + 8
+    page.mouse.move(area["x"] + GUTTER + 50 * across, area["y"] + stream)
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_contain_text("gemm")
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    expect(tip).to_be_hidden()
+    page.mouse.dblclick(area["x"] + GUTTER + 50 * across, area["y"] + stream)
+    page.wait_for_function(
+        "length => { const at = new URLSearchParams(location.hash.slice(1));"
+        " return at.get('to') - at.get('from') === length; }",
+        arg=72 * MS,
+    )

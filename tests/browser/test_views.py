@@ -197,9 +197,7 @@ def test_without_findings_the_next_command_is_what_to_change(browser: Browser, t
     page_file = tmp_path / "report.html"
     page_file.write_text(report_html(assemble(Synth().host("aten::mm", "operator", 0, 5).run())), encoding="utf-8")
     with opened(browser, page_file.as_uri()) as page:
-        asked, told = (page.locator(f".answers {tag}").all_inner_texts() for tag in ("dt", "dd"))
-        answers = dict(zip(asked, told, strict=True))
-        assert "stepscope run" in answers["What to change"]
+        assert "stepscope run" in page.locator("main > .next").inner_text()
         assert page.locator("main").inner_text().count("No problem found") == 0
 
 
@@ -209,7 +207,6 @@ def test_that_nothing_was_found_is_said_once(browser: Browser, tmp_path: Path) -
     page_file = tmp_path / "report.html"
     page_file.write_text(report_html(assemble(synth.run())), encoding="utf-8")
     with opened(browser, page_file.as_uri()) as page:
-        assert page.locator(".answers dt").all_inner_texts() == ["How sure"]
         assert page.locator("main").inner_text().count("No problem found") == 1
 
 

@@ -20,12 +20,19 @@ _WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 @contextmanager
 def opened(
-    browser: Browser, address: str, *, scheme: Scheme = "light", width: int = WIDE, state: str = "", **more: Any
+    browser: Browser,
+    address: str,
+    *,
+    scheme: Scheme = "light",
+    width: int = WIDE,
+    height: int = 800,
+    state: str = "",
+    **more: Any,
 ) -> Iterator[Page]:
     """A page of its own; nothing may be complained of in its console, nor asked from anywhere else."""
     local = address.startswith("file:")
     context = browser.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": 800}, offline=local, locale="en-GB", **more
+        color_scheme=scheme, viewport={"width": width, "height": height}, offline=local, locale="en-GB", **more
     )
     page = context.new_page()
     requests: list[str] = []

@@ -36,6 +36,13 @@ def test_steps_count_from_the_first_moment(
     assert step_window(run, numbers, rank) == (window and (window[0] * MS, window[1] * MS))
 
 
+def test_a_typical_step_is_one_that_a_trace_holds() -> None:
+    synth = Synth()
+    for number, length in enumerate((30, 30, 30, 44, 50, 60, 30)):
+        synth.step(number, 100 * number, 100 * number + length, tags=("traced",) if 3 <= number <= 5 else ())
+    assert step_window(synth.run(), None) == (400 * MS, 450 * MS)
+
+
 def test_a_run_without_steps_has_none() -> None:
     assert step_window(Synth().kernel(0, 10).run(), None) is None
 

@@ -28,6 +28,8 @@ export interface View {
   readonly group: Group;
   /** Whether there is anything to show; without it there always is. */
   available?(app: App): boolean;
+  /** True: links lead to it, and the navigation does not list it. */
+  readonly hidden?: boolean;
   title(app: App): string;
   draw(host: HTMLElement, app: App): Cleanup | void;
 }

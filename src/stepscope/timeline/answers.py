@@ -6,7 +6,7 @@ from typing import Any
 
 from stepscope.core.run import Run
 from stepscope.timeline.aggregates import Sums
-from stepscope.timeline.content import Floats
+from stepscope.timeline.content import Floats, Stretch
 from stepscope.timeline.contents import notes, origin, tracks
 from stepscope.timeline.details import Event, Link
 from stepscope.timeline.frame import LaneFrame, SpanFrame, ValueFrame, WindowFrame
@@ -20,9 +20,17 @@ _DIGITS = 6  # of values: a screen shows fewer
 def tracks_answer(run: Run) -> dict[str, Any]:
     """The tracks; `origin` is the moment that times count from, as text, `end` the last one."""
     known, first = tracks(run), origin(run)
-    rows = [asdict(track) | {"first": track.first - first, "last": track.last - first} for track in known]
+    rows = [
+        asdict(track)
+        | {"first": track.first - first, "last": track.last - first, "recorded": _since(track.recorded, first)}
+        for track in known
+    ]
     end = max((row["last"] for row in rows), default=0)
     return {"origin": str(first), "end": end, "tracks": rows, "notes": list(notes(run))}
+
+
+def _since(stretches: tuple[Stretch, ...] | None, first: int) -> list[Stretch] | None:
+    return None if stretches is None else [(start - first, end - first) for start, end in stretches]
 
 
 def frame_answer(frame: WindowFrame, first: int) -> dict[str, Any]:

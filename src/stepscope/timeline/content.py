@@ -10,7 +10,7 @@ from stepscope.core.intervals import Spans as Set
 from stepscope.core.schema import Unit
 from stepscope.timeline.lanes import Ints, SpanLane
 
-__all__ = ["DERIVED", "Category", "Content", "Kind", "Series", "Share", "Spans", "Track"]
+__all__ = ["DERIVED", "Category", "Content", "Kind", "Series", "Share", "Spans", "Stretch", "Track"]
 
 Floats = npt.NDArray[np.float64]
 Kind = Literal["steps", "path", "stream", "gaps", "counter", "host", "worker"]
@@ -23,13 +23,18 @@ DERIVED: frozenset[Kind] = frozenset(("path", "gaps"))
 """Kinds of tracks that analyses give: a search for names, which are those of other tracks, leaves them out."""
 
 
+Stretch = tuple[int, int]
+"""Start and end, in ns on the clock of the run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
     """A row of the timeline. Times are ns on the clock of the run; `id` names it, also in links.
 
     `group` is the process that it is drawn below. `lanes` is how many rows of spans it has, 0 for a value over time.
     `count` are its spans, or samples. `unit` is that of the value; `means`: it is the mean of each pixel, else its
-    lowest and highest value in it.
+    lowest and highest value in it. `recorded` are the stretches in which something could be recorded, in order; None:
+    at all times.
     """
 
     id: str
@@ -44,6 +49,7 @@ class Track:
     last: int
     unit: Unit | str | None = None
     means: bool = False
+    recorded: tuple[Stretch, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ import numpy as np
 from stepscope.core.run import Run, chain
 from stepscope.timeline.content import Content, Kind, Track
 from stepscope.timeline.derived import gap_spans, path_spans, queue_values
+from stepscope.timeline.recorded import with_stretches
 from stepscope.timeline.spans import TRACE_CLOCK, device_spans, host_spans, loader_spans, step_spans
 from stepscope.timeline.trace_clock import on_clock
 from stepscope.timeline.values import device_values, memory_values, system_values, trace_counters
@@ -69,7 +70,8 @@ def _rank_contents(run: Run) -> tuple[Content, ...]:
     spans = (*step_spans(run), *device_spans(run), *host_spans(run), *loader_spans(run))
     spans = (*spans, *gap_spans(run), *path_spans(run))
     values = (*device_values(run), *queue_values(run), *memory_values(run), *trace_counters(run))
-    return (*spans, *values, *(part for part in system_values(run) if part.track.rank is not None))
+    found = (*spans, *values, *(part for part in system_values(run) if part.track.rank is not None))
+    return with_stretches(run, found)
 
 
 def _job_contents(run: Run) -> tuple[Content, ...]:

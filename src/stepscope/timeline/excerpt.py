@@ -1,7 +1,8 @@
 """A bounded window of a run for a file that has nobody to ask: one step with its neighbors, every span of it.
 
-The window is the step whose length is nearest to the mean, with the step before and after it; where that is too much,
-the step alone, then as much of its beginning as fits. Tracks say how many spans they have outside of it.
+The window is the step whose length is nearest to the mean, of those that a trace holds if there are any, with the step
+before and after it; where that is too much, the step alone, then as much of its beginning as fits. Tracks say how many
+spans they have outside of it.
 """
 
 import json
@@ -15,8 +16,9 @@ from stepscope.timeline.content import Content, Spans
 from stepscope.timeline.contents import chosen, origin, tracks
 from stepscope.timeline.frame import ValueFrame, frame, inside
 from stepscope.timeline.lanes import Ints, SpanLane
+from stepscope.timeline.recorded import traced_steps
 from stepscope.timeline.rows import TABLES_TOLD, columns_of, columns_told, rows_of
-from stepscope.timeline.windows import step_window, typical
+from stepscope.timeline.windows import numbers_of, step_window, typical
 
 __all__ = ["MOST_SPANS", "excerpt"]
 
@@ -67,11 +69,11 @@ def excerpt(run: Run, most: int = MOST_SPANS) -> dict[str, Any]:
 
 def _window(run: Run, contents: tuple[Content, ...], most: int) -> tuple[int, int]:
     """The window, in which at most so many spans lie."""
-    found = _steps(contents)
+    found, among = _steps(run, contents)
     first, last = origin(run), max((content.track.last for content in contents), default=0)
     candidates = [(first, last + 1)]
     if len(found):
-        middle = typical(found[:, 0], found[:, 1])
+        middle = typical(found[:, 0], found[:, 1], among)
         near = found[max(0, middle - 1) : middle + 2]
         candidates += [(int(near[0, 0]), int(near[-1, 1])), (int(found[middle, 0]), int(found[middle, 1]))]
     for window in candidates:
@@ -85,13 +87,14 @@ def _window(run: Run, contents: tuple[Content, ...], most: int) -> tuple[int, in
     return start, low
 
 
-def _steps(contents: tuple[Content, ...]) -> Ints:
-    """Starts and ends of the steps of the first rank that has any."""
+def _steps(run: Run, contents: tuple[Content, ...]) -> tuple[Ints, list[int]]:
+    """Starts and ends of the steps of the first rank that has any, and the places of those that a trace holds."""
     for content in contents:
         if isinstance(content, Spans) and content.track.kind == "steps":
             lane = content.lanes[0]
-            return np.stack((lane.start, lane.end), axis=1)
-    return np.zeros((0, 2), dtype=np.int64)
+            traced = np.isin(numbers_of(content)[: len(lane.start)], traced_steps(run, content.track.rank))
+            return np.stack((lane.start, lane.end), axis=1), np.flatnonzero(traced).tolist()
+    return np.zeros((0, 2), dtype=np.int64), []
 
 
 def _count(contents: tuple[Content, ...], window: tuple[int, int]) -> int:

@@ -1,5 +1,8 @@
 """Where steps and moments lie in the timeline."""
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
 import numpy as np
 
 from stepscope.core.run import Run
@@ -7,9 +10,10 @@ from stepscope.core.schema import Clock
 from stepscope.timeline.content import Content, Spans
 from stepscope.timeline.contents import contents, origin, tracks
 from stepscope.timeline.lanes import Ints
+from stepscope.timeline.recorded import traced_steps
 from stepscope.timeline.trace_clock import on_clock
 
-__all__ = ["drawn", "place", "step_window", "typical"]
+__all__ = ["drawn", "numbers_of", "place", "step_window", "typical"]
 
 AROUND_POINT = 1_000_000  # ns before and after a moment outside of steps: a few operators
 
@@ -50,32 +54,45 @@ def _around(run: Run, moment: int, rank: int | None) -> tuple[int, int]:
 def step_window(run: Run, numbers: tuple[int, int] | None, rank: int | None = None) -> tuple[int, int] | None:
     """From the start of the first to the end of the last of some steps of a rank, as times since the first moment.
 
-    `numbers` are the first and the last step, None: a typical one. `rank` None: the first that has steps. None where
+    `numbers` are the first and the last step, None: a typical one, of those that a trace holds in detail if there are
+    any. `rank` None: the first that has steps. None where
     the timeline has no such step.
     """
     for track in tracks(run):
         if track.kind == "steps" and rank in (None, track.rank):
             found = next(part for part in contents(run, track.rank) if part.track.id == track.id)
-            return _window(run, found, numbers)
+            return _window(run, found, numbers, set(traced_steps(run, track.rank)))
     return None
 
 
-def typical(start: Ints, end: Ints) -> int:
-    """The place of the step whose length is nearest to the mean; not the first or last where there are more."""
+def typical(start: Ints, end: Ints, among: Sequence[int] = ()) -> int:
+    """The place of the step whose length is nearest to the mean; not the first or last where there are more.
+
+    `among` are the places to choose from, empty: all.
+    """
     length = end - start
-    inner = range(1, len(length) - 1) if len(length) > 2 else range(len(length))
-    return min(inner, key=lambda place: abs(int(length[place]) - float(length.mean())))
+    places = among or range(len(length))
+    inner = places[1:-1] if len(places) > 2 else places
+    mean = float(length[list(places)].mean())
+    return min(inner, key=lambda place: abs(int(length[place]) - mean))
 
 
-def _window(run: Run, content: Content, numbers: tuple[int, int] | None) -> tuple[int, int] | None:
+def numbers_of(content: Spans) -> Ints:
+    """The numbers of the steps of a track, lane after lane; -1 for one without."""
+    called = np.array([_number(name) for name in content.names])
+    return called[np.concatenate([lane.name for lane in content.lanes])]
+
+
+def _window(
+    run: Run, content: Content, numbers: tuple[int, int] | None, traced: AbstractSet[int]
+) -> tuple[int, int] | None:
     assert isinstance(content, Spans)
     first = origin(run)
     start, end = (np.concatenate([getattr(lane, name) for lane in content.lanes]) for name in ("start", "end"))
+    step = numbers_of(content)
     if numbers is None:
-        place = typical(start, end)
+        place = typical(start, end, np.flatnonzero(np.isin(step, sorted(traced))).tolist())
         return int(start[place]) - first, int(end[place]) - first
-    called = np.array([_number(name) for name in content.names])
-    step = called[np.concatenate([lane.name for lane in content.lanes])]
     wanted = np.flatnonzero((step >= numbers[0]) & (step <= numbers[1]))
     return (int(start[wanted].min()) - first, int(end[wanted].max()) - first) if len(wanted) else None
 

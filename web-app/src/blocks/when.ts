@@ -22,6 +22,13 @@ export function whenButton(label: string, name: string, go: () => Promise<boolea
   return button;
 }
 
+/** A button that goes there, beside others of its kind. */
+export function goButton(label: string, go: () => Promise<boolean>, app: App): HTMLButtonElement {
+  const button = element("button", { type: "button", class: "small", title: `${app.words.showMe}: ${app.words.inTimeline}` }, label);
+  button.addEventListener("click", () => void visit(go, app));
+  return button;
+}
+
 /** Go to the steps that a bar, or a column, of a chart stands for: those before the next one. */
 export function goToColumn(xs: readonly number[], at: number, rank: number | null, app: App): void {
   const [first, next] = [xs[Math.max(at, 0)], xs[Math.max(at, 0) + 1]];

@@ -32,7 +32,7 @@ export class Boxes {
   ) {
     this.current = shown;
     const visible = tree.nodes.filter((node) => within(shown, node) || (within(node, shown) && this.width(node) >= LEAST));
-    const below = tree.nodes.filter((node) => within(node, shown)).length;
+    const below = tree.nodes.filter((node) => within(node, shown) && !(tree.folds && !node.width)).length;
     this.hidden = below - visible.filter((node) => within(node, shown)).length;
     fill(host, ...visible.map((node) => this.box(node)));
     const rows = visible.reduce((most, node) => Math.max(most, node.depth), 0) + 1;
@@ -55,7 +55,7 @@ export class Boxes {
   }
 
   private width(node: TreeNode): number {
-    return this.shown.total ? node.total / this.shown.total : node === this.shown ? 1 : 0;
+    return this.shown.width ? node.width / this.shown.width : node === this.shown ? 1 : 0;
   }
 
   private isThin(node: TreeNode): boolean {
@@ -77,7 +77,7 @@ export class Boxes {
     }, this.isThin(node) ? "" : node.name);
     if (node.children.length) box.setAttribute("aria-expanded", "true");
     const around = node !== this.shown && within(this.shown, node);
-    box.style.left = around ? "0" : `${(100 * (node.start - this.shown.start)) / (this.shown.total || 1)}%`;
+    box.style.left = around ? "0" : `${(100 * (node.start - this.shown.start)) / (this.shown.width || 1)}%`;
     box.style.width = around ? "100%" : `${100 * this.width(node)}%`;
     box.style.top = `${node.depth * ROW}px`;
     this.boxes.set(node, box);

@@ -10,15 +10,17 @@ import { Boxes } from "./boxes";
 import { drawDetails } from "./details";
 import { FlamePlace } from "./place";
 import { found, Tree, type TreeNode } from "./tree";
+import { firstTree } from "./tree_of";
 
 /** What has the focus after the page was drawn anew for another place of the same graph. */
 let returning: { key: string; to: "tree" | "boxes" } | null = null;
 
 export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app: App, key: string): Cleanup | void {
   const place = new FlamePlace(app.state, key);
-  const block = blocks[place.tree] ?? blocks[0];
+  const number = place.tree(firstTree(blocks, app));
+  const block = blocks[number] ?? blocks[0];
   if (!block) return;
-  const tree = new Tree(block);
+  const tree = new Tree(block, !place.idle);
   const shown = tree.at(place.zoom);
   const figure = element("figure", { class: "flame", "data-source": block.source }, element("figcaption", {}, plain(block.title)));
   host.append(figure);
@@ -44,8 +46,8 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") boxes.focus();
   });
-  const controls = element("div", { class: "controls" }, chooser(blocks, block, place, app, key), search, status, zoomOut(tree, shown, place, app, key));
-  const { details, clean } = asTable(() => tableOf(block, tree), app, `${key}.${place.tree}`);
+  const controls = element("div", { class: "controls" }, chooser(blocks, block, place, app, key), search, status, zoomOut(tree, shown, place, app, key), idleSwitch(tree, place, app, key));
+  const { details, clean } = asTable(() => tableOf(block, tree), app, `${key}.${number}`);
   figure.append(controls, legend(block, app), box, told, ...narrow(boxes, app), element("p", { class: "quiet hints" }, app.words.flame.hints), details);
   find();
   if (returning?.key !== key) return clean;
@@ -66,13 +68,22 @@ function go(key: string, to: "tree" | "boxes", change: () => void): void {
 function chooser(blocks: readonly FlameBlock[], chosen: FlameBlock, place: FlamePlace, app: App, key: string): HTMLElement | null {
   if (blocks.length < 2) return null;
   const select = element("select", { "aria-label": app.words.flame.tree }, ...blocks.map((block, at) => element("option", { value: at, selected: block === chosen }, plain(block.title))));
-  select.addEventListener("change", () => go(key, "tree", () => (place.tree = Number(select.value))));
+  select.addEventListener("change", () => go(key, "tree", () => place.choose(Number(select.value))));
   return select;
 }
 
 function zoomOut(tree: Tree, shown: TreeNode, place: FlamePlace, app: App, key: string): HTMLElement | null {
   if (shown === tree.root) return null;
   return element("button", { type: "button", onclick: () => go(key, "boxes", () => (place.zoom = "")) }, app.words.flame.zoomOut);
+}
+
+/** How much is folded, and the way to see it. */
+function idleSwitch(tree: Tree, place: FlamePlace, app: App, key: string): HTMLElement | null {
+  if (!tree.idle || (!tree.folds && !place.idle)) return null;
+  const words = app.words.flame;
+  const told = `${words.idle}: ${quantity(tree.idle, tree.block.unit)} (${quantity(tree.root?.total ? tree.idle / tree.root.total : 0, "ratio")})`;
+  const change = () => go(key, "boxes", () => (place.idle = !place.idle));
+  return element("span", { class: "idle" }, `${told} `, element("button", { type: "button", class: "small", onclick: change }, place.idle ? words.foldIdle : words.showIdle));
 }
 
 function tellMatched(host: HTMLElement, tree: Tree, shown: TreeNode, wanted: string, app: App): void {

@@ -1,4 +1,4 @@
-// How a flame graph stands in the address: `KEY.tree` which tree, `KEY.zoom` which node fills it, `KEY.find` the search.
+// How a flame graph stands in the address: `KEY.tree` which tree, `KEY.zoom` which node fills it, `KEY.find` the search, `KEY.idle` idle frames.
 
 import type { State } from "../state/state";
 
@@ -8,12 +8,14 @@ export class FlamePlace {
     private readonly key: string,
   ) {}
 
-  get tree(): number {
-    return Number(this.state.get(`${this.key}.tree`)) || 0;
+  /** `first`: where the address names none. */
+  tree(first: number): number {
+    const named = this.state.get(`${this.key}.tree`);
+    return named ? Number(named) || 0 : first;
   }
 
-  set tree(tree: number) {
-    this.state.set({ [`${this.key}.tree`]: tree ? String(tree) : "", [`${this.key}.zoom`]: "" });
+  choose(tree: number): void {
+    this.state.set({ [`${this.key}.tree`]: String(tree), [`${this.key}.zoom`]: "" });
   }
 
   get zoom(): string {
@@ -22,6 +24,15 @@ export class FlamePlace {
 
   set zoom(path: string) {
     this.state.set({ [`${this.key}.zoom`]: path });
+  }
+
+  /** Whether idle frames are shown. */
+  get idle(): boolean {
+    return this.state.get(`${this.key}.idle`) === "1";
+  }
+
+  set idle(shown: boolean) {
+    this.state.set({ [`${this.key}.idle`]: shown ? "1" : "", [`${this.key}.zoom`]: "" });
   }
 
   get find(): string {

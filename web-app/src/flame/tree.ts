@@ -14,29 +14,42 @@ export interface TreeNode {
   readonly own: number;
   readonly total: number;
   readonly calls: number;
-  /** Where it begins, in the unit of the tree. */
+  /** Where it is drawn, and how wide, in the unit of the tree: without idle frames where these are folded. */
   readonly start: number;
+  width: number;
   /** Stands for the path to it in the address, in this report and in a later one of the same code. */
   readonly path: string;
 }
 
+const IDLE = /^_?(?:select|wait|wait_for|poll|epoll_wait|kevent)(?: |$)/; // functions in which a thread only waits
+
 export class Tree {
   readonly nodes: TreeNode[] = [];
   readonly root: TreeNode | undefined;
+  /** Time in idle frames: of threads that wait in `select`, `poll` and the like. */
+  readonly idle: number;
+  /** Idle frames are left out, and others as wide as what they do. */
+  readonly folds: boolean;
 
-  constructor(readonly block: FlameBlock) {
+  /** `fold`: leave idle frames out, unless nothing else is there. */
+  constructor(readonly block: FlameBlock, fold: boolean) {
+    const [root] = block.nodes;
+    const working = workingTimes(block);
+    this.idle = (root?.[3] ?? 0) - (working[0] ?? 0);
+    this.folds = fold && this.idle > 0 && (working[0] ?? 0) > 0;
     const taken: number[] = [];
     for (const [frameAt, parentAt, own, total, calls] of block.nodes) {
       const parent = this.nodes[parentAt] ?? null;
       const frame = block.frames[frameAt]!;
       const start = parent ? parent.start + taken[parentAt]! : 0;
       const path = digest(`${parent?.path ?? ""}\0${frame.kind === "rest" ? "rest" : frame.name}`);
-      const node = { at: this.nodes.length, frame, name: plain(frame.name, 400), parent, children: [], depth: parent ? parent.depth + 1 : 0, own, total, calls, start, path };
+      const width = this.folds ? working[this.nodes.length]! : total;
+      const node = { at: this.nodes.length, frame, name: plain(frame.name, 400), parent, children: [], depth: parent ? parent.depth + 1 : 0, own, total, calls, start, width, path };
       this.nodes.push(node);
       taken.push(0);
       if (!parent) continue;
       parent.children.push(node);
-      taken[parentAt]! += total;
+      taken[parentAt]! += width;
     }
     this.root = this.nodes[0];
   }
@@ -45,6 +58,25 @@ export class Tree {
   at(path: string): TreeNode | undefined {
     return (path && this.nodes.find((node) => node.path === path)) || this.root;
   }
+}
+
+/** Of each node its time without that of idle frames in it. */
+function workingTimes(block: FlameBlock): number[] {
+  const working = block.nodes.map(([frame, , , total]) => (isIdle(block, frame) ? 0 : total));
+  const counted = block.nodes.map(() => false); // inside an idle frame: it is taken off already
+  block.nodes.forEach(([frame, parent, , total], at) => {
+    counted[at] = counted[parent] ?? false;
+    if (counted[at]) working[at] = 0;
+    if (counted[at] || !isIdle(block, frame)) return;
+    counted[at] = true;
+    for (let above = parent; above >= 0; above = block.nodes[above]![1]) working[above]! -= total;
+  });
+  return working;
+}
+
+function isIdle(block: FlameBlock, frame: number): boolean {
+  const found = block.frames[frame];
+  return found?.kind === "library" && IDLE.test(found.name);
 }
 
 export function within(node: TreeNode, ancestor: TreeNode): boolean {

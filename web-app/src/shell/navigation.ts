@@ -6,7 +6,7 @@ import { element } from "../dom/element";
 export function navigation(views: readonly View[], current: string, app: App): HTMLElement {
   const nav = element("nav", { "aria-label": app.words.views });
   for (const group of GROUPS) {
-    const inside = views.filter((view) => view.group === group);
+    const inside = views.filter((view) => view.group === group && !view.hidden);
     if (!inside.length) continue;
     const links = inside.map((view) => link(view, view.name === current, app));
     nav.append(element("h2", {}, app.words.groups[group]), element("ul", {}, ...links));
@@ -15,6 +15,6 @@ export function navigation(views: readonly View[], current: string, app: App): H
 }
 
 function link(view: View, current: boolean, app: App): HTMLElement {
-  const address = app.state.address({ view: view.name === "overview" ? "" : view.name, table: "" });
+  const address = app.state.address({ view: view.name === "overview" ? "" : view.name, table: "", finding: "" });
   return element("li", {}, element("a", { href: address, "aria-current": current ? "page" : undefined }, view.title(app)));
 }

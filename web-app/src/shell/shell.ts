@@ -17,6 +17,7 @@ export class Shell {
   private readonly top = element("header", { class: "top" });
   private cleanup: Cleanup | void = undefined;
   private current = "";
+  private shown = ""; // the finding that was brought into sight
 
   constructor(host: HTMLElement) {
     fill(host, this.top, element("div", { class: "body" }, this.side, this.main));
@@ -24,12 +25,14 @@ export class Shell {
 
   /** Draw everything for an app: at the start, after other data came, in another language. */
   draw(app: App, views: readonly View[]): void {
+    if (!this.current) app.state.keepScroll(this.main);
     const view = views.find((one) => one.name === (app.state.get("view") || "overview")) ?? views[0];
     if (!view) return;
     fill(this.top, ...bar(app, views, () => this.draw(app, views)));
     fill(this.side, sideOf(views, view.name, app));
     this.cleanup?.();
-    const place = this.current === view.name ? this.main.scrollTop : 0;
+    const place = app.state.scroll ?? (this.current === view.name ? this.main.scrollTop : 0);
+    const back = app.state.scroll !== null;
     fill(this.main);
     this.main.dataset["view"] = view.name;
     this.cleanup = view.draw(this.main, app);
@@ -37,7 +40,11 @@ export class Shell {
     if (this.current && this.current !== view.name) this.main.focus({ preventScroll: true });
     this.current = view.name;
     document.title = `${view.title(app)} – ${subject(app)} – stepscope`;
-    showMentioned(this.main, app);
+    if (!back) {
+      showMentioned(this.main, app);
+      showFinding(this.main, app, this.shown);
+    }
+    this.shown = app.state.get("finding");
   }
 }
 
@@ -71,6 +78,15 @@ function sideOf(views: readonly View[], current: string, app: App): HTMLElement 
   if (!matchMedia("(max-width: 52rem)").matches) return nav;
   folded.append(nav);
   return folded;
+}
+
+/** Bring the finding that the address names into sight. */
+function showFinding(main: HTMLElement, app: App, shown: string): void {
+  const name = app.state.get("finding");
+  if (!name) return;
+  const card = main.querySelector<HTMLElement>(`[data-finding="${CSS.escape(name)}"]`);
+  card?.classList.add("marked");
+  if (name !== shown) card?.scrollIntoView({ block: "start" });
 }
 
 /** Bring the table that the address names into sight. */

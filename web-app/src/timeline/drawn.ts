@@ -10,10 +10,12 @@ import { listenTo, type Actions } from "./input";
 import { layout, laneTop, LANE, rowAt, type Layout, type TrackRow } from "./layout";
 import { CATEGORIES, themeOf, type Theme } from "./palette";
 import { firstDrawn, hitAt, starts } from "./hit";
-import { paint, summary, type Hit, type Picture } from "./paint";
-import { showDetails, showSums, swatch } from "./panel";
-import { brought, kept, moment, Scale, zoomed } from "./scale";
+import { paint, type Hit, type Picture } from "./paint";
+import { showDetails, swatch } from "./panel";
+import { brought, kept, moment, Scale, withMargin, zoomed } from "./scale";
 import { searchBox, type SearchBox } from "./search";
+import { SumPanel } from "./sum_panel";
+import { listTracks } from "./told";
 import { Tip } from "./tip";
 import type { Found, Link, Ref, Source, SpanEvent, Tracks, Way, Window } from "./types";
 import type { TimelineWords } from "./words";
@@ -23,12 +25,17 @@ export interface Options {
   window?: Window | undefined;
   /** What the window is called, such as the finding that it shows. */
   name?: string | undefined;
+  /** Categories of spans that stand out. */
+  lit?: readonly string[] | undefined;
   /** Told after the window has come to rest. */
   onWindow?(window: Window): void;
 }
 
 const OPEN_GROUPS = 12; // of a run with more processes the others are folded at first
 const NARROW = 560; // pixels: with less the names of tracks stand above them
+const LOWEST = 260; // pixels of the tracks, however low the screen
+const BELOW = 44; // pixels for the hints below them
+const CLOSER = 0.4; // of the window is left by a double click
 const REST = 250; // ms after which a window has come to rest
 
 export class Drawn implements Actions {
@@ -40,13 +47,14 @@ export class Drawn implements Actions {
   private readonly live = element("p", { class: "offscreen", "aria-live": "polite" });
   private readonly told = element("ul", { class: "offscreen" });
   private readonly details: HTMLElement;
-  private readonly sums = element("section", { class: "sums" });
+  private readonly sums: SumPanel;
   private readonly root: HTMLElement;
   private readonly frames: Frames;
   private readonly finder: SearchBox;
   private readonly whole: Window;
   private readonly observer: ResizeObserver;
   private readonly retheme = () => this.themed();
+  private readonly leaving = () => this.leave(); // what the mouse is over has moved away
   private readonly folded: Set<string>;
   private rows: Layout;
   private window: Window;
@@ -55,36 +63,40 @@ export class Drawn implements Actions {
   private hovered: Hit | null = null;
   private measured: Window | null = null;
   private marked = "";
+  private lit: ReadonlySet<string>;
   private drawing = 0;
   private resting = 0;
-  private summing = 0;
 
   constructor(host: HTMLElement, private readonly source: Source, private readonly data: Tracks, private readonly options: Options, private readonly words: TimelineWords) {
     this.canvas = element("canvas", { class: "tracks", tabindex: 0, role: "application", "aria-label": words.label });
     this.box = element("div", { class: "tracks-box" }, this.spacer, this.canvas);
     this.tip = new Tip(this.box, source, words);
     this.details = element("section", { class: "details", "aria-label": words.details }, element("p", { class: "quiet" }, words.details));
+    this.lit = new Set(options.lit ?? []);
     this.whole = source.held ?? { start: 0, end: Math.max(data.end, 1) };
     this.window = kept(options.window ?? this.whole, this.whole);
     const groups = [...new Set(data.tracks.map((track) => track.group))];
     this.folded = new Set(groups.slice(OPEN_GROUPS));
     this.rows = this.arranged();
     this.finder = searchBox(source, words, () => this.selected?.ref ?? this.window.start, (found) => this.found(found), (text) => this.mark(text));
-    this.root = element("div", { class: "timeline" }, ...around(source, data, options.name ?? "", this.finder.host, words, this), this.map, this.box, element("p", { class: "quiet hints" }, words.help), this.tip.host, this.live, this.told, element("div", { class: "below" }, this.details, this.sums));
+    this.sums = new SumPanel(source, words, () => ({ window: this.measured ?? this.window, measured: this.measured !== null, tracks: this.rows.rows.flatMap((row) => (row.kind === "track" && row.track.lanes ? [row.number] : [])), dark: this.theme.dark }));
+    this.root = element("div", { class: "timeline" }, ...around(source, data, options.name ?? "", this.lit, this.finder.host, words, this), element("div", { class: "beside" }, element("div", { class: "drawing" }, this.map, this.box, element("p", { class: "quiet hints" }, words.help), this.tip.host), this.details), this.live, this.told, this.sums.host);
     host.append(this.root);
     this.theme = themeOf(this.root);
     this.swatches();
     this.frames = new Frames(source, () => this.wanted(), (error) => this.came(error));
     listenTo(this.canvas, this.map, this);
     this.box.addEventListener("scroll", () => this.changed());
+    document.addEventListener("scroll", this.leaving, { capture: true });
     window.addEventListener("stepscope-theme", this.retheme);
     this.observer = new ResizeObserver(() => this.sized());
     this.observer.observe(this.box);
     this.sized();
-    this.sumSoon();
+    this.sums.soon();
   }
 
   show(window: Window): void {
+    this.leave();
     this.window = kept(window, this.whole);
     this.changed();
     clearTimeout(this.resting);
@@ -92,15 +104,17 @@ export class Drawn implements Actions {
       this.root.dataset["window"] = `${Math.floor(this.window.start)},${Math.ceil(this.window.end)}`;
       this.options.onWindow?.(this.window);
     }, REST);
-    if (!this.measured) this.sumSoon();
+    if (!this.measured) this.sums.soon();
   }
 
   end(): void {
     this.frames.end();
     this.observer.disconnect();
     window.removeEventListener("stepscope-theme", this.retheme);
+    document.removeEventListener("scroll", this.leaving, { capture: true });
     cancelAnimationFrame(this.drawing);
-    for (const timer of [this.resting, this.summing]) clearTimeout(timer);
+    clearTimeout(this.resting);
+    this.sums.end();
     this.root.remove();
   }
 
@@ -128,7 +142,7 @@ export class Drawn implements Actions {
     const times = [scale.time(Math.max(from, scale.left)), scale.time(Math.max(to, scale.left))].sort((one, other) => one - other) as [number, number];
     this.measured = { start: times[0], end: Math.max(times[1], times[0] + 1) };
     this.changed();
-    this.sumSoon();
+    this.sums.soon();
   }
 
   click(x: number, y: number): void {
@@ -138,6 +152,20 @@ export class Drawn implements Actions {
     if (!hit) return this.clear();
     if (hit.count > 1) return this.show(kept({ start: hit.start - (hit.end - hit.start), end: hit.end + (hit.end - hit.start) }, this.whole));
     this.select({ track: hit.row.track.id, lane: hit.lane, start: hit.start }, hit.end);
+  }
+
+  /** On a span: it fills the picture; elsewhere: closer to where the mouse is. */
+  double(x: number, y: number): void {
+    const hit = hitAt(this.picture(), x, y + this.box.scrollTop);
+    if (x < this.scale().left) return;
+    if (!hit) return this.zoom(CLOSER, x);
+    this.show(withMargin(hit.start, hit.end));
+  }
+
+  /** All spans look alike again. */
+  unlight(): void {
+    this.lit = new Set();
+    this.draw();
   }
 
   hover(x: number, y: number): void {
@@ -173,8 +201,7 @@ export class Drawn implements Actions {
     if (this.measured) return this.show(this.measured);
     if (!this.selected) return this.all();
     const { ref, end } = this.selected;
-    const margin = Math.max((end - ref.start) * 0.1, 50);
-    this.show({ start: ref.start - margin, end: end + margin });
+    this.show(withMargin(ref.start, end));
   }
 
   all(): void {
@@ -185,7 +212,7 @@ export class Drawn implements Actions {
     if (!this.selected) return;
     this.measured = { start: this.selected.ref.start, end: Math.max(this.selected.end, this.selected.ref.start + 1) };
     this.changed();
-    this.sumSoon();
+    this.sums.soon();
   }
 
   move(way: Way): void {
@@ -199,7 +226,7 @@ export class Drawn implements Actions {
     this.measured = null;
     fill(this.details, element("p", { class: "quiet" }, this.words.details));
     this.changed();
-    if (had) this.sumSoon();
+    if (had) this.sums.soon();
   }
 
   search(): void {
@@ -294,7 +321,7 @@ export class Drawn implements Actions {
   private picture(): Picture {
     return {
       layout: this.rows, scale: this.scale(), frames: this.frames.all, theme: this.theme, words: this.words, selected: this.selected, hovered: this.hovered,
-      marked: this.marked, measured: this.measured, held: this.source.held, steps: starts(this.frames.all.at(-1), this.data.tracks.find((track) => track.kind === "steps")?.id),
+      marked: this.marked, lit: this.lit, measured: this.measured, held: this.source.held, steps: starts(this.frames.all.at(-1), this.data.tracks.find((track) => track.kind === "steps")?.id),
     };
   }
 
@@ -326,7 +353,8 @@ export class Drawn implements Actions {
   private sized(): void {
     this.rows = this.arranged();
     const ratio = window.devicePixelRatio || 1;
-    const height = Math.min(this.rows.height + 2, Math.max(260, Math.round(window.innerHeight * 0.62)));
+    const height = Math.min(this.rows.height + 2, this.room());
+    this.details.style.maxHeight = `${height + MAP + AXIS}px`;
     this.box.style.height = `${height}px`;
     this.spacer.style.height = `${this.rows.height}px`;
     const width = this.width();
@@ -338,11 +366,18 @@ export class Drawn implements Actions {
     this.changed();
   }
 
+  /** How high the tracks may be, so that they and their hints are seen without scrolling the page. */
+  private room(): number {
+    const scrolled = this.root.closest("main")?.scrollTop ?? 0;
+    const top = this.box.getBoundingClientRect().top + scrolled;
+    return Math.max(LOWEST, Math.round(window.innerHeight - top - BELOW));
+  }
+
   private themed(): void {
     this.theme = themeOf(this.root);
     this.swatches();
     this.draw();
-    this.sumSoon();
+    this.sums.soon();
   }
 
   private swatches(): void {
@@ -359,27 +394,7 @@ export class Drawn implements Actions {
     const frame = this.frames.all.at(-1);
     const rows = this.rows.rows.filter((row): row is TrackRow => row.kind === "track");
     if (!frame || !this.frames.settled) return;
-    const items = rows.flatMap((row) => {
-      const found = frame.tracks.find((track) => track.id === row.track.id);
-      return found ? [element("li", { "data-track": row.track.id }, `${row.track.group}, ${row.track.name}: ${summary(row, found, this.words)}`)] : [];
-    });
-    fill(this.told, ...items);
+    listTracks(this.told, rows, frame, this.window, this.words);
     this.root.dataset["drawn"] = `${frame.start},${frame.end},${frame.width}`;
-  }
-
-  private sumSoon(): void {
-    clearTimeout(this.summing);
-    this.summing = globalThis.setTimeout(() => void this.sum(), REST);
-  }
-
-  private async sum(): Promise<void> {
-    const window = this.measured ?? this.window;
-    const tracks = this.rows.rows.flatMap((row) => (row.kind === "track" && row.track.lanes ? [row.number] : []));
-    try {
-      const sums = await this.source.sums(window, tracks);
-      if (window === (this.measured ?? this.window)) showSums(this.sums, sums, window, this.measured !== null, this.words, this.theme.dark);
-    } catch (error) {
-      fill(this.sums, element("p", { class: "note" }, `${this.words.failed}: ${String(error)}`));
-    }
   }
 }

@@ -9,6 +9,7 @@ export interface Actions {
   zoom(by: number, x?: number): void;
   measure(from: number, to: number): void;
   click(x: number, y: number): void;
+  double(x: number, y: number): void;
   hover(x: number, y: number): void;
   leave(): void;
   jump(x: number): void;
@@ -29,6 +30,7 @@ export function listenTo(canvas: HTMLCanvasElement, map: HTMLCanvasElement, acti
   wheel(canvas, actions);
   wheel(map, actions);
   canvas.addEventListener("pointerleave", () => actions.leave());
+  canvas.addEventListener("dblclick", (event) => actions.double(event.offsetX, event.offsetY));
   canvas.addEventListener("keydown", (event) => {
     if (key(event, actions)) {
       event.preventDefault();

@@ -6,6 +6,7 @@ import { LANE, laneTop, type GroupRow, type Layout, type TrackRow } from "./layo
 import { fillOf, type Theme } from "./palette";
 import { marks, Scale } from "./scale";
 import { isSpans, type Frame, type LaneFrame, type Ref, type SpanFrame, type ValueFrame, type Window } from "./types";
+import { hatch, unrecordedHere } from "./unrecorded";
 import type { TimelineWords } from "./words";
 
 /** All that a picture depends on. */
@@ -20,6 +21,8 @@ export interface Picture {
   hovered: Hit | null;
   /** Names with this in them are marked. */
   marked: string;
+  /** Categories of the spans that make a finding; none: all look alike. */
+  lit: ReadonlySet<string>;
   measured: Window | null;
   held: Window | null;
   steps: readonly number[];
@@ -40,6 +43,7 @@ export interface Hit {
 const NARROWEST_TEXT = 28;
 const BETWEEN = 0.6; // pixels: a span that is drawn by itself fits in no less, and ends a run of merged ones
 const FONT = 11.5;
+const BACK = 0.22; // of the color of a span that is not looked for
 
 export function paint(context: CanvasRenderingContext2D, picture: Picture, scroll: number, width: number, height: number): void {
   const { theme } = picture;
@@ -78,9 +82,16 @@ function grid(context: CanvasRenderingContext2D, { scale, theme, steps }: Pictur
   context.globalAlpha = 1;
 }
 
+/** How strongly a span is painted: what is not looked for stands back. */
+function strength({ marked, lit }: Picture, name: string, category: string): number {
+  const back = marked ? !name.toLowerCase().includes(marked) : lit.size > 0 && !lit.has(category);
+  return back ? BACK : 1;
+}
+
 /** Each frame paints where no later one does. */
 function track(context: CanvasRenderingContext2D, picture: Picture, row: TrackRow): void {
   const { scale } = picture;
+  hatch(context, picture, row);
   const having = picture.frames.flatMap((frame) => {
     const found = frame.tracks.find((one) => one.id === row.track.id);
     return found ? [{ frame, found }] : [];
@@ -116,7 +127,7 @@ function spans(context: CanvasRenderingContext2D, picture: Picture, row: TrackRo
 }
 
 function singles(context: CanvasRenderingContext2D, picture: Picture, row: TrackRow, frame: Frame, lane: LaneFrame): void {
-  const { scale, theme, marked } = picture;
+  const { scale, theme } = picture;
   const top = laneTop(row, lane.lane);
   const [first, last] = [scale.left, scale.left + scale.width];
   for (let at = 0; at < (lane.start?.length ?? 0); at++) {
@@ -126,7 +137,7 @@ function singles(context: CanvasRenderingContext2D, picture: Picture, row: Track
     const [name, category] = frame.names[lane.name![at]!]!;
     const { fill, text } = fillOf(category, name, theme.dark);
     const wide = Math.max(end - x, 1);
-    context.globalAlpha = marked && !name.toLowerCase().includes(marked) ? 0.22 : 1;
+    context.globalAlpha = strength(picture, name, category);
     context.fillStyle = fill;
     context.fillRect(x, top, wide > 3 ? wide - 0.7 : wide, LANE - 2);
     const from = Math.max(x, first);
@@ -141,7 +152,7 @@ function singles(context: CanvasRenderingContext2D, picture: Picture, row: Track
 
 /** Merged spans stand lower, as high as they are dense, and say how many they are where there is room. */
 function merged(context: CanvasRenderingContext2D, picture: Picture, row: TrackRow, frame: Frame, lane: LaneFrame): void {
-  const { scale, theme, words, marked } = picture;
+  const { scale, theme, words } = picture;
   const [top, size] = [laneTop(row, lane.lane), LANE - 2];
   const perPixel = (frame.end - frame.start) / frame.width;
   const [first, last] = [scale.left, scale.left + scale.width];
@@ -169,7 +180,7 @@ function merged(context: CanvasRenderingContext2D, picture: Picture, row: TrackR
     const [name, category] = frame.names[lane.longest![at]!]!;
     const share = Math.min(1, lane.busy![at]! / perPixel);
     const high = Math.max(3, size * (0.25 + 0.75 * share));
-    context.globalAlpha = marked && !name.toLowerCase().includes(marked) ? 0.22 : 0.6 + 0.3 * share;
+    context.globalAlpha = Math.min(strength(picture, name, category), 0.6 + 0.3 * share);
     context.fillStyle = fillOf(category, name, theme.dark).fill;
     context.fillRect(x, top + size - high, Math.max(end - x, 1) + 0.25, high);
     if (run && x - run.to > BETWEEN) close();
@@ -269,7 +280,7 @@ function labelAbove(context: CanvasRenderingContext2D, { theme, scale, words, fr
   const found = frames.at(-1)?.tracks.find((one) => one.id === row.track.id);
   context.font = `10.5px ${theme.text}`;
   context.fillStyle = theme.quiet;
-  if (found && wide - from > 60) context.fillText(fitted(context, summary(row, found, words), wide - from - 8), from, middle);
+  if (found && wide - from > 60) context.fillText(fitted(context, summary(row, found, words, scale.window), wide - from - 8), from, middle);
 }
 
 function label(context: CanvasRenderingContext2D, picture: Picture, row: TrackRow): void {
@@ -290,11 +301,11 @@ function label(context: CanvasRenderingContext2D, picture: Picture, row: TrackRo
   if (!two) return;
   context.font = `10.5px ${theme.text}`;
   context.fillStyle = theme.quiet;
-  context.fillText(fitted(context, found ? summary(row, found, words) : "…", room), 8, row.top + 25);
+  context.fillText(fitted(context, found ? summary(row, found, words, scale.window) : "…", room), 8, row.top + 25);
 }
 
 /** `412 of 1,830 drawn, the rest merged`; of values their range. */
-export function summary(row: TrackRow, found: SpanFrame | ValueFrame, words: TimelineWords): string {
+export function summary(row: TrackRow, found: SpanFrame | ValueFrame, words: TimelineWords, window: Window): string {
   if (!isSpans(found)) {
     const highs = found.high.filter((value): value is number => value !== null);
     const lows = found.low.filter((value): value is number => value !== null);
@@ -305,7 +316,7 @@ export function summary(row: TrackRow, found: SpanFrame | ValueFrame, words: Tim
     return low === high ? low : `${low} – ${high}`;
   }
   const total = found.drawn + found.merged;
-  if (!total) return words.nothing;
+  if (!total) return unrecordedHere(row.track, window) ? words.unrecorded : words.nothing;
   if (total === 1) return words.oneSpan;
   const count = (value: number) => value.toLocaleString("en");
   return found.merged ? `${count(found.drawn)} ${words.of} ${count(total)} ${words.restMerged}` : `${count(total)} ${words.spans}, ${words.allDrawn}`;

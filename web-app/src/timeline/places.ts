@@ -7,6 +7,8 @@ import type { Window } from "./types";
 
 /** Steps by their numbers; without numbers a typical one. `rank`: null, the first that has steps. */
 export interface Steps {
+  /** Categories of the spans that stand out there. */
+  lit?: readonly string[];
   first?: number;
   last?: number;
   rank: number | null;
@@ -17,7 +19,7 @@ let inFile: Promise<FileSource | null> | undefined;
 /** Show steps in the timeline; false where this page cannot. */
 export async function showSteps(steps: Steps, name: string, app: App): Promise<boolean> {
   const window = app.served ? await app.fetchJson<Window | null>(`api/timeline/step?${asked(steps)}`) : ((await held())?.steps(steps) ?? null);
-  if (window) showWindow(window.start, window.end, name);
+  if (window) showWindow(window.start, window.end, name, steps.lit);
   return window !== null;
 }
 

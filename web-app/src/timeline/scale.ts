@@ -34,6 +34,12 @@ export function zoomed(window: Window, at: number, by: number): Window {
   return { start: at - (at - window.start) * by, end: at + (window.end - at) * by };
 }
 
+/** A window with a little around a span. */
+export function withMargin(start: number, end: number): Window {
+  const margin = Math.max((end - start) * 0.1, 50);
+  return { start: start - margin, end: end + margin };
+}
+
 const READABLE = 4; // pixels that a span must have to be found again
 
 /** The window in which a span is seen, if it is not seen in this one. */

@@ -19,6 +19,8 @@ export interface Track {
   last: number;
   unit: string | null;
   means: boolean;
+  /** Stretches in which something could be recorded; null or absent: at all times. */
+  recorded?: [number, number][] | null;
 }
 
 export interface Tracks {

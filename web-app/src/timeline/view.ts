@@ -21,9 +21,10 @@ export const timeline: View = {
   draw: (host, app) => {
     let drawn: Timeline | undefined;
     let gone = false;
-    host.append(element("h2", {}, timelineWords().title));
+    const box = element("div", {}); // the tracks come later than what stands below them
+    host.append(element("h2", { class: "offscreen" }, timelineWords().title), box);
     void sourceOf(app).then((source) => {
-      if (!gone) drawn = mountTimeline(host, source, { window: asked(app), name: app.state.get("shown"), onWindow: (window) => keep(app, window) });
+      if (!gone) drawn = mountTimeline(box, source, { window: asked(app), name: app.state.get("shown"), lit: app.state.get("lit").split(",").filter(Boolean), onWindow: (window) => keep(app, window) });
       if (!gone) host.append(app.served ? perfettoBox(app, () => asked(app) ?? null) : exportLine(app));
     });
     return () => {
@@ -34,9 +35,9 @@ export const timeline: View = {
 } satisfies View & { draw(host: HTMLElement, app: App): Cleanup };
 
 /** Open the timeline at a window: ns from the first moment of the run. `name` says what is seen there. */
-export function showWindow(from: number, to: number, name = ""): void {
+export function showWindow(from: number, to: number, name = "", lit: readonly string[] = []): void {
   const all = new URLSearchParams(location.hash.slice(1));
-  for (const [key, value] of Object.entries({ view: "timeline", from: String(Math.floor(from)), to: String(Math.ceil(to)), shown: name })) {
+  for (const [key, value] of Object.entries({ view: "timeline", from: String(Math.floor(from)), to: String(Math.ceil(to)), shown: name, lit: lit.join(",") })) {
     if (value) all.set(key, value);
     else all.delete(key);
   }

@@ -4,5 +4,6 @@ import type { View } from "../app";
 import { allTables } from "./all_tables";
 import { timeline } from "../timeline";
 import { overview } from "./overview";
+import { rulePage } from "./rule_page";
 
-export const VIEWS: readonly View[] = [overview, timeline, allTables];
+export const VIEWS: readonly View[] = [overview, timeline, allTables, rulePage];

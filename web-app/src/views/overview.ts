@@ -1,13 +1,16 @@
-// The first screen: what limits the run, what to change, how sure that is, and what could not be checked.
+// The first screen: what limits the run, the step as a bar, and the finding that saves most, with all else below.
 
 import type { App, Cleanup, View } from "../app";
 import { drawBlocks } from "../blocks";
-import { drawFinding, gainWords } from "../blocks/finding";
+import { drawFinding } from "../blocks/finding";
+import { findingKey } from "../blocks/finding_address";
+import { drawSparkline } from "../blocks/sparkline";
+import { explained } from "../blocks/terms";
 import { sentence } from "../blocks/words";
-import type { Block, Page, Report } from "../document/types";
+import type { Block, LinesBlock, Page, Report } from "../document/types";
 import { element } from "../dom/element";
 import { counted, plain, quantity } from "../format/format";
-import { named } from "../words";
+import { checks } from "./checks";
 
 export const overview: View = {
   name: "overview",
@@ -23,22 +26,29 @@ function drawPage(host: HTMLElement, page: Page, app: App): Cleanup {
 }
 
 function drawReport(host: HTMLElement, report: Report, app: App): Cleanup {
-  host.append(
-    element("p", { class: "question" }, app.words.limits),
-    element("h1", {}, sentence(report.verdict.sentence)),
-    facts(report, app),
-    answers(report, app),
-  );
-  const summary = report.sections.find((section) => section.name === "summary");
-  const blocks = (summary?.blocks ?? []).filter((block) => block.kind !== "verdict");
-  const clean = drawBlocks(host, [...blocks, ...overSteps(report)], app, "overview");
-  host.append(findings(report, app), unchecked(report, app), notRecorded(report, app));
-  return clean;
+  const { shown, folded } = blocksOf(report);
+  host.append(element("h1", {}, explained(report.verdict.sentence, app)));
+  const cleanups = [drawBlocks(host, shown, app, "overview")];
+  const steps = overSteps(report);
+  if (steps) cleanups.push(drawSparkline(host, steps, app, "overview.steps"));
+  host.append(findings(report, app));
+  if (!report.findings.length && report.verdict.next) host.append(element("p", { class: "next" }, sentence(plain(report.verdict.next, 400))));
+  const about = element("details", { class: "about" }, element("summary", {}, app.words.aboutRun), facts(report, app));
+  cleanups.push(drawBlocks(about, folded, app, "overview.about"));
+  host.append(checks(report, app), about);
+  return () => cleanups.forEach((clean) => clean());
 }
 
-/** The steps as bars over steps belong beneath the mean step. */
-function overSteps(report: Report): Block[] {
-  return report.sections.find((section) => section.name === "step-times")?.blocks.filter((block) => block.kind === "lines").slice(0, 1) ?? [];
+/** What of the summary stands above the findings: warnings and the bar. How the means were taken is folded, but not alone. */
+function blocksOf(report: Report): { shown: Block[]; folded: Block[] } {
+  const blocks = (report.sections.find((section) => section.name === "summary")?.blocks ?? []).filter((block) => block.kind !== "verdict");
+  const bar = blocks.findIndex((block) => block.kind === "bars");
+  if (!report.findings.length || bar < 0) return { shown: blocks, folded: [] };
+  return { shown: blocks.slice(0, bar + 1), folded: blocks.slice(bar + 1) };
+}
+
+function overSteps(report: Report): LinesBlock | undefined {
+  return report.sections.find((section) => section.name === "step-times")?.blocks.find((block): block is LinesBlock => block.kind === "lines");
 }
 
 function facts(report: Report, app: App): HTMLElement {
@@ -56,43 +66,25 @@ function facts(report: Report, app: App): HTMLElement {
   return element("dl", { class: "facts" }, ...rows.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
-/** What to change, or record, and how sure that is; the heading says what limits the run, the summary if nothing was found. */
-function answers(report: Report, app: App): HTMLElement {
-  const { words } = app;
-  const [first] = report.findings;
-  const change = first ? `${plain(first.title, 400)}${first.gain ? `: ${gainWords(first, app)}` : ""}` : report.verdict.next;
-  const steps = report.verdict.steps ? `${words.steps}: ${counted(report.verdict.steps, "", "").trim()}. ` : "";
-  const looked = `${report.checked.length} ${words.notCheckedLine} ${report.unchecked.length}.`;
-  const sure = first?.gain ? `${words.gain}: ${words.confidence[first.gain.confidence] ?? first.gain.confidence}. ` : "";
-  const rows = [
-    [words.change, change],
-    [words.sure, `${sure}${steps}${looked}`],
-  ] as const;
-  const told = rows.filter(([, value]) => value);
-  return element("dl", { class: "answers" }, ...told.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, sentence(value)))));
-}
-
 function findings(report: Report, app: App): HTMLElement | string {
   if (!report.findings.length) return ""; // the summary says what was looked for
-  const part = element("section", { class: "findings", "aria-label": app.words.findings }, element("h2", {}, app.words.findings));
-  for (const finding of report.findings) drawFinding(part, finding, app);
+  const part = element("section", { class: "findings", "aria-label": app.words.findings });
+  report.findings.forEach((finding, at) => {
+    if (at === 1) part.append(element("h2", {}, app.words.otherFindings), ...overlaps(report, app));
+    drawFinding(part, finding, app, report.findings.length > 1 ? at + 1 : 0);
+  });
   return part;
 }
 
-function unchecked(report: Report, app: App): HTMLElement | string {
-  const section = report.sections.find((one) => one.name === "unchecked");
-  if (!section?.blocks.length) return "";
-  const part = element("details", { class: "unchecked" }, element("summary", {}, `${app.words.notChecked} (${report.unchecked.length})`));
-  drawBlocks(part, section.blocks, app, "unchecked");
-  return part;
-}
-
-function notRecorded(report: Report, app: App): HTMLElement | string {
-  const lacking = new Map<string, string[]>();
-  for (const section of report.sections) {
-    if (section.missing) lacking.set(section.missing.how, [...(lacking.get(section.missing.how) ?? []), named(section.title, app.words)]);
-  }
-  if (!lacking.size) return "";
-  const items = [...lacking].map(([how, titles]) => element("li", {}, `${plain(titles.join(", "), 400)}: `, sentence(plain(how, 400))));
-  return element("section", { class: "not-recorded" }, element("h2", {}, app.words.notRecorded), element("ul", {}, ...items));
+/** Findings that save the same time, and what they save together. */
+function overlaps(report: Report, app: App): HTMLElement[] {
+  return report.overlaps.map((group) => {
+    const numbers = group.findings.flatMap((at, place) => {
+      const finding = report.findings[at];
+      const link = finding ? element("a", { href: app.state.address({ view: "", finding: findingKey(finding, app) }) }, String(at + 1)) : String(at + 1);
+      return place ? [", ", link] : [link];
+    });
+    const most = report.run.step_ns && group.step_ns ? quantity(group.most_ns / group.step_ns, "ratio") : quantity(group.most_ns, "ns");
+    return element("p", { class: "overlap" }, ...numbers, `: ${app.words.overlap} ${most}`);
+  });
 }
