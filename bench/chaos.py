@@ -5,264 +5,196 @@ function of the recorder raises where the recorder calls it; a call of the syste
 reads jumps; its files vanish. Exit code, both outputs, the data that the model saw and the files written are compared.
 
     python bench/chaos.py --jobs 10000 --processes 2
+
+A job is drawn from the seed and its number, so that it can be made again. With `--ledger FILE`, what has been run is
+kept there, and run no more: the figure may be gathered over several runs, each of which prints the total.
 """
 
 import argparse
-import atexit
-import contextlib
-import hashlib
 import json
 import os
-import random
-import re
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
-import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos_faults import COLLECT, ERRORS, JUMPS, TIMES, Fault, Gates, install
+from chaos_faults import COLLECT
+from chaos_job import VARIANTS, options
 
-PATIENCE_S = 60  # a job takes some tenths of a second
-VARIANTS = ("plain", "workers", "failing", "evaluating", "traced")
-STEPS = 24
-WHOLE = 10  # one job in so many ends as a script does
-_OUR_FRAMES = re.compile(rf'  File "(?:{re.escape(COLLECT)}|<[^>]*stepscope).*\n(?:    .*\n)?')
-
-
-# -- the job ---------------------------------------------------------------------------------------------------------
+JOB = Path(__file__).with_name("chaos_job.py")
+ROUND = 250  # jobs of a warm process, which takes as long to start as some tens of them
+HOOKS = ("compiled", "python")
+COMPARED = ("exit", "stdout", "stderr", "files")
 
 
-def job(variant: str) -> int:
-    """Train a little, tell what was seen; the exit code."""
-    import torch
-    from torch.utils.data import DataLoader, Dataset
+@dataclass(frozen=True)
+class Round:
+    """The jobs that one warm process runs, from the number `first` on."""
 
-    class Scale:
-        def __call__(self, sample: Any) -> Any:
-            return sample * 2 + random.random() * 0
-
-    class Numbers(Dataset[Any]):
-        def __init__(self) -> None:
-            self.transform = Scale()
-
-        def __len__(self) -> int:
-            return 8 * STEPS // 2
-
-        def __getitem__(self, index: int) -> Any:
-            if variant == "failing" and index == 77:
-                raise RuntimeError("the job's own mistake")
-            return self.transform(torch.full((16,), float(index)) + torch.rand(16)), index
-
-    torch.manual_seed(7)
-    random.seed(7)
-    workers = 2 if variant == "workers" else 0
-    loader = DataLoader(Numbers(), batch_size=8, shuffle=True, num_workers=workers)
-    model = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    seen = hashlib.sha256()
-    for epoch in range(2):
-        for inputs, indices in loader:
-            seen.update(inputs.numpy().tobytes() + bytes(indices.tolist()))
-            loss = model(inputs).square().mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        if variant == "evaluating":
-            with torch.no_grad():
-                for inputs, _ in DataLoader(Numbers(), batch_size=16):
-                    seen.update(model(inputs).numpy().tobytes())
-        print(epoch, loss.item(), torch.rand(1).item(), random.random(), flush=True)
-    Path("weights").write_bytes(b"".join(part.detach().numpy().tobytes() for part in model.parameters()))
-    print(seen.hexdigest(), file=sys.stderr)
-    return 3 if variant == "evaluating" else 0
+    first: int
+    jobs: int
+    hooks: str
 
 
-def options(variant: str) -> str:
-    """What is recorded of it."""
-    given: dict[str, Any] = {"lines_hz": 200, "loader": "all", "loader_lines_hz": 100}
-    if variant == "traced":
-        given |= {"trace": {"skip_first": 4, "wait": 0, "warmup": 1, "active": 2, "repeat": 1}, "trace_seconds": 5}
-    return json.dumps(given)
+@dataclass
+class Result:
+    """What some jobs did: how many, in how many the fault came, steps recorded, and what differed in which of them."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    different: list[str] = field(default_factory=list)
+
+    def add(self, other: "Result") -> None:
+        """Count the jobs of another result too."""
+        self.counts.update(other.counts)
+        self.different += other.different
+
+    def told(self) -> str:
+        """The figure in one line."""
+        jobs, came, steps = (self.counts[name] for name in ("jobs", "came", "steps"))
+        return f"{jobs} jobs, the fault came in {came}, {steps} steps recorded, {len(self.different)} differences"
 
 
-# -- the warm process ------------------------------------------------------------------------------------------------
+def rounds(first: int, jobs: int, size: int, hooks: str = "") -> list[Round]:
+    """The rounds for a number of jobs, with each kind of hooks in turn."""
+    starts = range(first, first + jobs, size)
+    return [Round(start, min(size, first + jobs - start), hooks or HOOKS[start // size % 2]) for start in starts]
 
 
-def warm(task: dict[str, Any]) -> None:
-    """Fork the jobs of `task` one by one, and write what each left behind, a line each."""
-    gates = Gates()
-    if task["recorded"]:
-        install(gates, clocks=task["clocks"])
-    warnings.simplefilter("ignore")
-    import torch
-    import torch._dynamo  # the first step of an optimizer imports it, for seconds
-    import torch.profiler
-    import torch.utils.data
+class Bench:
+    """Warm processes, and what the jobs do bare."""
 
-    torch.set_num_threads(1)
-    rng = random.Random(task.get("seed"))
-    with open(task["results"], "w", encoding="utf-8") as results:
-        for number in range(task["jobs"]):
-            variant = VARIANTS[number % len(VARIANTS)]
-            if variant == "traced" and task["recorded"] and number % 3:
-                variant = "workers"
-            fault = _fault(rng, gates) if task["recorded"] and task["faults"] else None
-            folder = Path(task["folder"]) / "job"
-            outcome = forked(folder, variant, gates, fault, Path(task["run"]), whole=number % WHOLE == 0)
-            found = None if fault is None else [fault.place, fault.error, fault.times]
-            results.write(json.dumps([variant, found, outcome]) + "\n")
-            results.flush()  # a forked job would write it once more
+    def __init__(self, place: Path, seed: int, *, faults: bool) -> None:
+        self._place, self._seed, self._faults = place, seed, faults
+        self._bare = self._start(Round(0, 2 * len(VARIANTS), ""), recorded=False)
+        self._expected: dict[tuple[str, bool], dict[str, Any]] = {}
 
+    def start(self, round_: Round) -> "Running":
+        """Start a round."""
+        return self._start(round_, recorded=True)
 
-def _fault(rng: random.Random, gates: Gates) -> Fault:
-    kind = rng.random()
-    if kind < 0.1:
-        return Fault("files", rng.choice(("vanish", "are read-only", "are replaced")), rng.choice(TIMES))
-    if kind < 0.25 and gates.clocks:
-        return Fault(rng.choice(gates.clocks), rng.choice(sorted(JUMPS)), rng.choice(TIMES))
-    system = [place for place in gates.places if not place.startswith("stepscope")]
-    ours = [place for place in gates.places if place.startswith("stepscope")]
-    return Fault(rng.choice(system if kind < 0.5 else ours), rng.choice(sorted(ERRORS)), rng.choice(TIMES))
+    def finish(self, running: "Running") -> Result:
+        """Wait for a round, and compare its jobs."""
+        if not self._expected:
+            self._expected = {(variant, whole): outcome for _, variant, whole, _, outcome in self._bare.rows()}
+        result = Result()
+        for number, variant, whole, fault, now in running.rows():
+            was = self._expected[variant, whole]
+            result.counts.update(jobs=1, came=now["came"], steps=now["steps"])
+            result.different += [
+                f"--first {number} --hooks {running.round.hooks}: {variant}, {fault}: {what} "
+                f"{now[what]!r:.900} instead of {was[what]!r:.300}"
+                for what in COMPARED
+                if now[what] != was[what]
+            ]
+        return result
 
-
-def forked(folder: Path, variant: str, gates: Gates, fault: Fault | None, run: Path, *, whole: bool) -> list[Any]:
-    """Exit status, outputs and files of a job; "hangs" in place of the status where it had to be killed.
-
-    Unless it is `whole`, the interpreter is not taken down, which takes longer than the job.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    if run.is_file():
-        run.unlink()
-    shutil.rmtree(run, ignore_errors=True)
-    folder.mkdir()
-    run.mkdir(exist_ok=True)
-    pid = os.fork()
-    if not pid:
-        os.chdir(folder)
-        for number, name in ((1, "../out"), (2, "../err")):
-            file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-            os.dup2(file, number)
-            os.close(file)
-        os.environ["STEPSCOPE_OPTIONS"] = options(variant)
-        if fault is not None and fault.place == "files":
-            _disturb(fault, run)
-        gates.fault = fault
-        code = job(variant)
-        if whole:
-            sys.exit(code)
-        atexit._run_exitfuncs()
-        os._exit(code)
-    status = _ended(pid)
-    texts = [_OUR_FRAMES.sub("", (folder.parent / name).read_text(errors="replace")) for name in ("out", "err")]
-    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
-    steps = sum((path.stat().st_size - 64) // 88 for path in run.glob("rank-*/steps.bin"))
-    return [status, *texts, files, steps, gates.calls]
+    def _start(self, round_: Round, *, recorded: bool) -> "Running":
+        folder = Path(tempfile.mkdtemp(dir=self._place))
+        run, results = folder / "run", folder / "results"
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        environment.pop("STEPSCOPE_RUN_DIR", None)
+        environment.pop("STEPSCOPE_HOOKS", None)
+        if recorded:
+            environment["PYTHONPATH"] = os.pathsep.join(
+                [COLLECT + "inject", *filter(None, [os.environ.get("PYTHONPATH")])]
+            )
+            environment |= {"STEPSCOPE_RUN_DIR": str(run), "STEPSCOPE_OPTIONS": options("")}
+            run.mkdir()
+            if round_.hooks == "python":
+                environment["STEPSCOPE_HOOKS"] = "python"
+        task = {"first": round_.first, "jobs": round_.jobs, "hooks": round_.hooks, "recorded": recorded,
+                "faults": self._faults, "seed": self._seed, "folder": str(folder), "run": str(run),
+                "results": str(results)}  # fmt: skip
+        process = subprocess.Popen([sys.executable, str(JOB), json.dumps(task)], env=environment)
+        return Running(round_, process, results)
 
 
-def _ended(pid: int) -> int | str:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return "hangs"
+@dataclass(frozen=True)
+class Running:
+    """A warm process at work."""
+
+    round: Round
+    process: "subprocess.Popen[bytes]"
+    results: Path
+
+    def rows(self) -> Iterator[list[Any]]:
+        """Number, variant, whether it was whole, fault and outcome of each job."""
+        if self.process.wait():
+            raise SystemExit(f"the warm process of {self.round} ended with {self.process.returncode}")
+        with self.results.open(encoding="utf-8") as results:
+            for line in results:
+                yield json.loads(line)
 
 
-def _disturb(fault: Fault, run: Path) -> None:
-    """Do something to the files of the run, at once or while the job trains."""
-    import _thread
-
-    def disturb() -> None:
-        time.sleep({"first": 0.0, "third": 0.05, "from the second on": 0.1}.get(fault.times, 0.2))
-        if fault.error == "vanish":
-            shutil.rmtree(run, ignore_errors=True)
-        elif fault.error == "are read-only":
-            for path in (run, *run.rglob("*")):
-                path.chmod(0o555 if path.is_dir() else 0o444)
-        else:
-            shutil.rmtree(run, ignore_errors=True)
-            with contextlib.suppress(OSError):  # the recorder has just made it anew
-                run.write_text("no folder")
-
-    if fault.times == "always":
-        disturb()
-    else:
-        _thread.start_new_thread(disturb, ())
+def bench(
+    waiting: Iterable[Round], processes: int, seed: int, *, faults: bool = True
+) -> Iterator[tuple[Round, Result]]:
+    """Each round with its result, some of them at a time."""
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory())
+        this = Bench(Path(place), seed, faults=faults)
+        running: list[Running] = []
+        for one in waiting:
+            if len(running) == processes:
+                first = running.pop(0)
+                yield first.round, this.finish(first)
+            running.append(this.start(one))
+            stack.callback(running[-1].process.kill)
+        for left in running:
+            yield left.round, this.finish(left)
 
 
-# -- the bench -------------------------------------------------------------------------------------------------------
+class Ledger:
+    """What has been run, a line for each round; without a file it is forgotten."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self.next, self.total = path, 0, Result()
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self._count(row["first"] + row["counts"]["jobs"], Result(Counter(row["counts"]), row["different"]))
+
+    def enter(self, round_: Round, result: Result) -> None:
+        """A round has been run."""
+        self._count(round_.first + round_.jobs, result)
+        if self._path is not None:
+            row = {"first": round_.first, "hooks": round_.hooks, "commit": _commit(), **vars(result)}
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+    def _count(self, end: int, result: Result) -> None:
+        self.next = max(self.next, end)
+        self.total.add(result)
 
 
-def bench(jobs: int, processes: int, seed: int, *, faults: bool = True) -> tuple[int, list[str]]:
-    """The number of jobs, and what differed in which of them."""
-    with tempfile.TemporaryDirectory() as place:
-        expected = {row[0]: row[2] for row in _warm(Path(place), 0, jobs=len(VARIANTS), recorded=False)()}
-        waiting = [
-            _warm(Path(place), number + 1, jobs=jobs // processes, recorded=True, seed=seed + number, faults=faults,
-                  clocks=number % 2 == 1 or processes == 1)
-            for number in range(processes)
-        ]  # fmt: skip
-        rows = [row for finish in waiting for row in finish()]
-    different = []
-    for variant, fault, outcome in rows:
-        for what, was, now in zip(("exit code", "stdout", "stderr", "files"), expected[variant], outcome, strict=False):
-            if was != now:
-                different.append(f"{variant}, {fault}: {what} {now!r:.900} instead of {was!r:.300}")
-    steps = sum(row[2][4] for row in rows)
-    print(f"{len(rows)} jobs, {steps} steps recorded, {len(different)} differences", flush=True)
-    return len(rows), different
-
-
-def _warm(place: Path, number: int, **task: Any) -> Callable[[], list[Any]]:
-    """Start a warm process; what it returns waits for its results."""
-    folder = place / str(number)
-    folder.mkdir()
-    task |= {"folder": str(folder), "run": str(folder / "run"), "results": str(folder / "results")}
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    environment.pop("STEPSCOPE_RUN_DIR", None)
-    if task["recorded"]:
-        environment |= {
-            "PYTHONPATH": COLLECT + "inject",
-            "STEPSCOPE_RUN_DIR": task["run"],
-            "STEPSCOPE_OPTIONS": options(""),
-        }
-        if task["clocks"]:
-            environment["STEPSCOPE_HOOKS"] = "python"  # only these read the clock through Python
-        (folder / "run").mkdir()
-    process = subprocess.Popen([sys.executable, __file__, "--warm", json.dumps(task)], env=environment)
-
-    def finish() -> list[Any]:
-        if process.wait():
-            raise SystemExit(f"the warm process {number} ended with {process.returncode}")
-        with open(task["results"], encoding="utf-8") as results:
-            return [json.loads(line) for line in results]
-
-    return finish
+def _commit() -> str:
+    words = ["git", "-C", str(JOB.parent), "describe", "--always", "--dirty"]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=10_000, help="in all, those of the ledger counted in")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, help="number of the first job; the ledger's next if it is not given")
+    parser.add_argument("--hooks", choices=HOOKS, default="", help="only these; by default each in turn")
+    parser.add_argument("--ledger", type=Path, help="file with what has been run")
     parser.add_argument("--no-faults", action="store_true", help="only that the jobs are recorded, and nothing differs")
-    parser.add_argument("--warm", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.warm:
-        warm(json.loads(given.warm))
-        return 0
-    _, different = bench(given.jobs, given.processes, given.seed, faults=not given.no_faults)
-    print(*dict.fromkeys(different), sep="\n")
-    return 1 if different else 0
+    ledger = Ledger(given.ledger)
+    first = ledger.next if given.first is None else given.first
+    jobs = max(0, given.jobs - ledger.total.counts["jobs"])
+    waiting = rounds(first, jobs, min(ROUND, -(-jobs // len(HOOKS)) or 1), given.hooks)
+    for round_, result in bench(waiting, given.processes, given.seed, faults=not given.no_faults):
+        ledger.enter(round_, result)
+        print(*dict.fromkeys(result.different), ledger.total.told(), sep="\n", flush=True)
+    return 1 if ledger.total.different else 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,12 @@ from typing import Any
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "stepscope"
 COLLECT = str(SOURCE / "collect") + os.sep
-TIMES = ("first", "third", "from the second on", "always")
+OURS = (COLLECT, str(SOURCE / "run_format") + os.sep)
+"""Folders of what runs in a job."""
+
+PACKAGE = "stepscope."
+TIMES = {"first": 1, "third": 3, "from the second on": 2, "always": 1}
+"""Which calls fail, and the least number of them in which that happens."""
 
 CALLS: dict[str, tuple[object, tuple[str, ...]]] = {
     "os": (os, ("open", "write", "pwrite", "close", "fstat", "ftruncate", "makedirs", "mkdir", "listdir", "replace",
@@ -39,6 +44,9 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "a mistake of ours": lambda: ValueError("chaos"),
     "a worse mistake": lambda: AttributeError("chaos"),
 }
+FILES = ("vanish", "are read-only", "are replaced")
+"""What becomes of the files of the run."""
+
 JUMPS = {"an hour back": -3_600_000_000_000, "a day on": 86_400_000_000_000, "one unit back": -1}
 GUARDS = {
     f"stepscope.collect.step_clock.clock.StepClock.{name}"
@@ -51,11 +59,11 @@ GUARDS |= {
 }
 GUARDS |= {
     f"stepscope.collect.dataloader.{name}"
-    for name in ("fetching._begin", "fetching._end", "fetching._uncounted", "lane.Lane.passed", "receiving._asks",
-                 "receiving._has_waited", "receiving._sent", "receiving.Receiver.give_up", "receiving._timed_put",
-                 "worker._Working._asks", "worker._Working._was_given", "worker._end", "worker.Feeder._announced",
-                 "worker.Feeder._dumped", "worker.Feeder.expect", "process.Loading.fail", "process.Loading.lane",
-                 "process.Loading.sample_lines")
+    for name in ("batch_recorder.Lane.passed", "fetching._begin", "fetching._end", "fetching._uncounted",
+                 "main_process._asks", "main_process._has_waited", "main_process._sent", "main_process._timed_put",
+                 "main_process.Receiver.give_up", "process.Loading.fail", "process.Loading.lane",
+                 "process.Loading.sample_lines", "worker._Working._asks", "worker._Working._was_given", "worker._end",
+                 "worker.Feeder._announced", "worker.Feeder._dumped", "worker.Feeder.expect")
 }  # fmt: skip
 GUARDS |= {f"stepscope.collect.warning_frames.{name}" for name in ("without_our_frames", "_others")}
 GUARDS |= {f"stepscope.collect.line_sampler.lines.Sampler.{name}" for name in ("_run",)}
@@ -68,7 +76,7 @@ HOOKS = "stepscope.collect.hooks."
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong in a job: `error` is a name of ERRORS or JUMPS, `times` of TIMES."""
+    """What goes wrong in a job: `error` is a name of ERRORS, JUMPS or FILES, `times` of TIMES."""
 
     place: str
     error: str
@@ -76,49 +84,92 @@ class Fault:
 
 
 class Gates:
-    """Lets every call of the recorder through, until one is to fail."""
+    """Lets every call of the recorder through, until one is to fail.
+
+    A job and its workers are forked: what they reach is told to the process that forked them in shared memory, a byte
+    for each place, the first for whether the fault came.
+    """
 
     def __init__(self) -> None:
         self.fault: Fault | None = None
         self.calls = 0
         self.places: list[str] = []
         self.clocks: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._seen = mmap.mmap(-1, mmap.PAGESIZE)
+        self._surveys = False
 
-    def due(self) -> bool:
-        """Is it this call that fails?"""
+    @property
+    def came(self) -> bool:
+        """Has the fault of the last job come?"""
+        return bool(self._seen[0])
+
+    def forget(self) -> None:
+        """Another job begins."""
+        self._seen[0] = 0
+
+    def comes(self) -> None:
+        """The fault comes."""
+        self._seen[0] = 1
+
+    def begin_survey(self) -> None:
+        """From now on, until `end_survey`, remember which places jobs come to."""
+        self._seen[:] = bytes(len(self._seen))
+        self._surveys = True
+
+    def end_survey(self) -> dict[str, int]:
+        """The places that jobs came to, and how often: 255 is many times."""
+        self._surveys = False
+        return {place: self._seen[number] for place, number in self._numbers.items() if self._seen[number]}
+
+    def _due(self, place: str) -> bool:
+        """Is it this call, of this place, that fails?"""
+        if self.fault is None:
+            if self._surveys and _called_by_us():
+                number = self._numbers[place]
+                self._seen[number] = min(255, self._seen[number] + 1)
+            return False
+        if self.fault.place != place or not _called_by_us():
+            return False
         self.calls += 1
-        assert self.fault is not None
         number = {"first": self.calls == 1, "third": self.calls == 3, "from the second on": self.calls > 1}
-        return number.get(self.fault.times, True)
+        due = number.get(self.fault.times, True)
+        if due:
+            self.comes()
+        return due
+
+    def _add(self, place: str, places: list[str]) -> None:
+        places.append(place)
+        self._numbers[place] = len(self._numbers) + 1
+        assert len(self._numbers) < len(self._seen)
 
     def failing(self, place: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, which fails where it is called by the recorder and that is the fault."""
-        self.places.append(place)
+        self._add(place, self.places)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self.fault is not None and self.fault.place == place and _called_by_us() and self.due():
-                raise ERRORS[self.fault.error]()
+            if self._due(place):
+                raise ERRORS[self.fault.error]()  # type: ignore[union-attr]
             return function(*args, **kwargs)
 
         return _ours(call, function)
 
     def jumping(self, place: str, function: Callable[[], Any]) -> Callable[..., Any]:
         """`function`, a clock, that jumps for the recorder if that is the fault."""
-        self.clocks.append(place)
+        self._add(place, self.clocks)
         unit = 1 if place.endswith("_ns") else 1e-9
 
         def call() -> Any:
             now = function()
-            if self.fault is not None and self.fault.place == place and _called_by_us() and self.due():
-                return now + JUMPS[self.fault.error] * unit
-            return now
+            return now + JUMPS[self.fault.error] * unit if self._due(place) else now  # type: ignore[union-attr]
 
         return _ours(call, function)
 
 
 def _called_by_us() -> bool:
-    caller = sys._getframe(1).f_back  # none where a thread begins
-    return caller is not None and caller.f_code.co_filename.startswith(COLLECT)
+    gate = sys._getframe(2)
+    caller = gate.f_back  # none where a thread begins
+    return caller is not None and caller.f_code.co_filename.startswith(OURS)
 
 
 def _ours(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,15 +180,29 @@ def _ours(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..
 
 def modules() -> Iterator[types.ModuleType]:
     """Every module of the recorder that runs in a job."""
-    import stepscope.collect as package
+    from stepscope import collect, run_format
 
-    for found in pkgutil.walk_packages(package.__path__, "stepscope.collect."):
-        if not found.name.endswith(("native_hooks", "launch")) and ".inject" not in found.name:
-            yield importlib.import_module(found.name)
+    for package in (collect, run_format):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith(("native_hooks", "launch")) and ".inject" not in found.name:
+                yield importlib.import_module(found.name)
+
+
+def unknown_guards() -> list[str]:
+    """Names in GUARDS that are no function of the recorder."""
+    known = set()
+    for module in modules():
+        for name, value in vars(module).items():
+            own = isinstance(value, types.FunctionType | type) and value.__module__ == module.__name__
+            known |= {f"{module.__name__}.{name}"} if own else set()
+            known |= {f"{module.__name__}.{name}.{inner}" for inner in vars(value)} if own else set()
+    return sorted(GUARDS - known)
 
 
 def install(gates: Gates, *, clocks: bool) -> None:
     """Put a gate before each function and method of the recorder, and before the calls of the system."""
+    if unknown_guards():
+        raise LookupError(f"no such functions: {', '.join(unknown_guards())}")
     for name, (owner, functions) in CALLS.items():
         for function in functions:
             if hasattr(owner, function):
@@ -165,5 +230,9 @@ def _is_own(value: object, module: types.ModuleType, place: str) -> bool:
 
 def _gate_methods(gates: Gates, owner: type, place: str) -> None:
     for name, value in list(vars(owner).items()):
-        if isinstance(value, types.FunctionType) and f"{place}.{name}" not in GUARDS:
+        if f"{place}.{name}" in GUARDS:
+            continue
+        if isinstance(value, types.FunctionType):
             setattr(owner, name, gates.failing(f"{place}.{name}", value))
+        elif isinstance(value, classmethod | staticmethod):
+            setattr(owner, name, type(value)(gates.failing(f"{place}.{name}", value.__func__)))

@@ -1,7 +1,11 @@
-"""Seven scripts, one planted problem each, one of them healthy: does the report name category and line, at what cost?
+"""Scripts with one planted problem each: does the report name the bound, a right rule, and first of all the very line?
 
-python bench/planted.py                    # every scenario once bare and once under stepscope
-python bench/planted.py --rounds 3 --gains slow_line    # and the fixed script in turn: does the gain hold?
+python bench/planted.py                                    # every scenario once bare and once under stepscope
+python bench/planted.py --rounds 3 --gains slow_line       # and the fixed script in turn: does the gain hold?
+python bench/planted.py --places --runs /tmp/planted       # record each once, keep the runs; judge rule and line only
+python bench/planted.py --places --runs /tmp/planted --again    # judge the runs that are there
+
+Planted lines end in `# planted`. What counts is the first place of the first finding: file and line, as recorded.
 """
 
 import argparse
@@ -17,28 +21,79 @@ from pathlib import Path
 from typing import Any
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
+MARK = "# planted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """What a right report says: its bounds, the rules that may be on top (none: no finding) and the line it names."""
+    """What a right report says: its bounds, and the rules that may be on top (none: no finding)."""
 
     bounds: tuple[str, ...]
     rules: tuple[str, ...]
-    symbols: tuple[str, ...] = ()
+
+
+def _input(*rules: str) -> Planted:
+    return Planted(bounds=("input",), rules=rules)
 
 
 PLANTED = {
-    "slow_transform": Planted(bounds=("input",), rules=("input-bound", "slow-transform")),
-    "slow_collate": Planted(
-        bounds=("input",), rules=("slow-collate", "input-bound"), symbols=("tolist()", "torch.tensor(rows)")
+    "slow_transform": _input("slow-transform", "input-bound"),
+    "slow_collate": _input("slow-collate", "input-bound"),
+    "checkpoint_stall": Planted(bounds=("host",), rules=("periodic-stall",)),
+    "logging_stall": Planted(bounds=("host",), rules=("host-bound",)),
+    "slow_optimizer": Planted(bounds=("host",), rules=("single-tensor-optimizer",)),
+    "slow_line": Planted(bounds=("host",), rules=("host-bound",)),
+    "input_no_workers": _input("few-workers"),
+    "input_few_workers": _input("few-workers"),
+    "input_too_many_workers": Planted(bounds=("input", "device", "balanced"), rules=("too-many-workers",)),
+    "input_slow_reads": _input("slow-storage"),
+    "input_slow_transform": _input("slow-transform"),
+    "input_crop_last": _input("crop-after-transform"),
+    "input_slow_collate": _input("slow-collate"),
+    "input_large_batches": _input("batch-transfer"),
+    "input_restarted_workers": _input("worker-restarts"),
+    "input_repeated_opening": _input("repeated-file-load"),
+    "input_uneven_samples": _input("uneven-batches"),
+    "input_python_tokenizing": _input("python-tokenizing"),
+    "input_shared_lock": _input("lock-contention"),
+    "input_slow_worker": _input("slow-worker"),
+    "input_threaded_workers": _input("worker-oversubscription"),
+    "input_unsharded_stream": Planted(
+        bounds=("input", "device", "balanced"), rules=("unsharded-iterable", "too-many-workers")
     ),
-    "checkpoint_stall": Planted(bounds=("host",), rules=("periodic-stall",), symbols=("torch.save(", "save(model")),
-    "logging_stall": Planted(bounds=("host",), rules=("host-bound",), symbols=("json.dumps(", "tolist()", "log(file")),
-    "slow_optimizer": Planted(bounds=("host",), rules=("single-tensor-optimizer",), symbols=("optimizer.step()",)),
-    "slow_line": Planted(bounds=("host",), rules=("host-bound",), symbols=("total += ", "for value in", "brightness(")),
     "healthy": Planted(bounds=("device", "balanced"), rules=()),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Whether bound and rule are right, whether the first place is a planted line, what was said, and where."""
+
+    right: bool
+    line: bool
+    said: str
+    first: str
+
+
+def planted_lines(name: str) -> set[tuple[str, int]]:
+    """File and number of the planted lines of a scenario."""
+    path = SCENARIOS / f"{name}.py"
+    lines = path.read_text().splitlines()
+    return {(str(path), number) for number, text in enumerate(lines, 1) if text.rstrip().endswith(MARK)}
+
+
+def judge(name: str, report: dict[str, Any]) -> Judgement:
+    """A report of a scenario, against what was planted."""
+    planted, verdict, findings = PLANTED[name], report["verdict"], report["findings"]
+    top = findings[0] if findings else None
+    where = next((finding["where"][0] for finding in findings if finding["where"]), None)
+    wanted = planted_lines(name)
+    rule = top["rule"] if top else "no finding"
+    right = verdict["bound"] in planted.bounds and (rule in planted.rules if planted.rules else top is None)
+    place = f"{Path(where['file']).name}:{where['line']}" if where else "no line"
+    told = f"{place} {where['text'][:60] if where else ''}".strip()
+    line = (where["file"], where["line"]) in wanted if where else not wanted
+    return Judgement(right=right, line=line, said=f"{verdict['bound']}; {rule}", first=told)
 
 
 def timed(command: list[str], folder: str) -> float:
@@ -49,19 +104,8 @@ def timed(command: list[str], folder: str) -> float:
     return time.perf_counter() - began
 
 
-def judge(planted: Planted, report: dict[str, Any]) -> tuple[bool, bool, str]:
-    """Whether bound and rule are right, whether the first place is the culprit's line, and what was said."""
-    verdict, findings = report["verdict"], report["findings"]
-    top = findings[0] if findings else None
-    where = top["where"][0] if top and top["where"] else None
-    source = Path(where["file"]).read_text().splitlines()[where["line"] - 1].strip() if where else ""
-    right = verdict["bound"] in planted.bounds and (top["rule"] in planted.rules if top else not planted.rules)
-    line = not planted.symbols or any(symbol in source for symbol in planted.symbols)
-    said = "; ".join((str(verdict["bound"]), top["rule"] if top else "no finding", source or "no line"))
-    return right, line, said
-
-
 def report_of(run: str) -> dict[str, Any]:
+    """The report of a run. It is made where no script is: all that it says of lines is from the run."""
     command = [sys.executable, "-m", "stepscope", "report", run, "--format", "json"]
     report: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return report
@@ -86,7 +130,12 @@ def gain_of(reports: list[dict[str, Any]], fixed: list[dict[str, Any]]) -> str:
     return f"   predicted {low:.1f} to {high:.1f} ms of {before:.1f}, saved {saved:.1f}: {held}"
 
 
-def try_out(name: str, rounds: int, gains: bool) -> None:
+def show(name: str, found: Judgement, longer: str = "") -> None:
+    marks = f"{'right' if found.right else 'WRONG':5} {'line' if found.line else 'NO LINE':7}"
+    print(f"{name:24} {marks} {longer}  {found.said:32} {found.first}", flush=True)
+
+
+def try_out(name: str, rounds: int, gains: bool) -> Judgement:
     """Run a scenario bare, under stepscope and, for the gains, fixed, in turn."""
     script = [sys.executable, str(SCENARIOS / f"{name}.py")]
     bare, slow, fixed = [], [], []
@@ -96,12 +145,26 @@ def try_out(name: str, rounds: int, gains: bool) -> None:
             slow.append(recorded(script, Path(folder) / f"slow{turn}"))
             if gains and slow[0]["findings"]:
                 fixed.append(recorded([*script, "--fixed"], Path(folder) / f"fixed{turn}"))
-        right, line, said = judge(PLANTED[name], slow[0])
-    marks = f"{'right' if right else 'WRONG':5} {'line' if line else 'NO LINE':7}"
+    found = judge(name, slow[0])
     longer = statistics.median(report["longer"] - alone for report, alone in zip(slow, bare, strict=True))
-    print(f"{name:17} {marks} {longer:+5.2f} s longer   {said}", flush=True)
+    show(name, found, f"{longer:+5.2f} s longer")
     if fixed:
         print(gain_of(slow, fixed), flush=True)
+    return found
+
+
+def place_of(name: str, runs: Path, again: bool, steps: int | None) -> Judgement | None:
+    """Judge a recorded run of a scenario; None: with `again`, of which there is none."""
+    run = runs / name
+    if again and not (run / "end.json").exists():
+        return None
+    if not again:
+        words = [] if steps is None else ["--steps", str(steps)]
+        script = [sys.executable, str(SCENARIOS / f"{name}.py"), *words]
+        timed([sys.executable, "-m", "stepscope", "run", "--no-report", "--out", str(run), "--", *script], str(runs))
+    found = judge(name, report_of(str(run)))
+    show(name, found)
+    return found
 
 
 def main() -> None:
@@ -109,9 +172,23 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(PLANTED), help=", ".join(PLANTED))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--gains", action="store_true", help="run the fixed scripts too, and compare what they save")
+    parser.add_argument("--places", action="store_true", help="record once, take no times: a busy machine will do")
+    parser.add_argument("--runs", type=Path, help="folder for the runs of --places")
+    parser.add_argument("--again", action="store_true", help="of --places: judge the runs that are there")
+    parser.add_argument("--steps", type=int, help="of --places: steps of each script")
     options = parser.parse_args()
-    for name in options.names:
-        try_out(name, options.rounds, options.gains)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = options.runs or Path(folder)
+        runs.mkdir(parents=True, exist_ok=True)
+        found = [
+            place_of(name, runs, options.again, options.steps)
+            if options.places
+            else try_out(name, options.rounds, options.gains)
+            for name in options.names
+        ]
+    known = [one for one in found if one is not None]
+    lines, right = sum(one.line for one in known), sum(one.right for one in known)
+    print(f"the very line: {lines} of {len(known)}; bound and rule: {right} of {len(known)}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from parts import Network, Pictures
 
 
 def save(model: nn.Module, averages: torch.Tensor, path: Path) -> None:
-    torch.save({"model": model.state_dict(), "averages": averages}, path)
+    torch.save({"model": model.state_dict(), "averages": averages}, path)  # planted
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ class Convert:
     """Bytes of a picture to numbers from 0 to 1, channels first."""
 
     def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
-        return pixels.permute(2, 0, 1).to(torch.float64).div(255).sqrt().to(torch.float32).contiguous()
+        return pixels.permute(2, 0, 1).to(torch.float64).div(255).sqrt().to(torch.float32).contiguous()  # planted
 
 
 class Crop:

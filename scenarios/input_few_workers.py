@@ -25,7 +25,8 @@ class Smoothed(Pictures):
 def main() -> None:
     chosen = options(__doc__, batch=32)
     workers = chosen.workers if chosen.workers is not None else 2 if chosen.fixed else 1
-    train(DataLoader(Smoothed(chosen.steps * chosen.batch), batch_size=chosen.batch, num_workers=workers), width=4)
+    pictures = Smoothed(chosen.steps * chosen.batch)
+    train(DataLoader(pictures, batch_size=chosen.batch, num_workers=workers), width=4)  # planted
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ class Large(Dataset[tuple[torch.Tensor, int]]):
         return self.count
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        return self.pixels[index % len(self.pixels)], index % 10
+        return self.pixels[index % len(self.pixels)], index % 10  # planted
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ class Smoothed(Pictures):
 def main() -> None:
     chosen = options(__doc__, batch=32)
     workers = chosen.workers if chosen.workers is not None else 1 if chosen.fixed else 0
-    train(DataLoader(Smoothed(chosen.steps * chosen.batch), batch_size=chosen.batch, num_workers=workers))
+    train(DataLoader(Smoothed(chosen.steps * chosen.batch), batch_size=chosen.batch, num_workers=workers))  # planted
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class WordPieces:
         found, start = [], 0
         while start < len(word):
             end = len(word)
-            while end > start and ("##" if start else "") + word[start:end] not in self.vocabulary:
+            while end > start and ("##" if start else "") + word[start:end] not in self.vocabulary:  # planted
                 end -= 1
             if end == start:
                 return [_UNKNOWN]

@@ -25,7 +25,7 @@ class Stored(Dataset[tuple[torch.Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if self.again:
-            pixels = np.load(self.path)
+            pixels = np.load(self.path)  # planted
         else:
             if self.pixels is None:
                 self.pixels = np.load(self.path, mmap_mode="r")

@@ -11,7 +11,8 @@ def main() -> None:
     chosen = options(__doc__)
     workers = 2 if chosen.workers is None else chosen.workers
     pictures = Pictures(_EPOCH * 32)
-    loader = DataLoader(pictures, batch_size=32, num_workers=workers, persistent_workers=chosen.fixed and workers > 0)
+    kept = chosen.fixed and workers > 0
+    loader = DataLoader(pictures, batch_size=32, num_workers=workers, persistent_workers=kept)  # planted
     train(loader, epochs=chosen.steps // _EPOCH)
 
 

@@ -18,7 +18,7 @@ class Guarded(Pictures):
         self.lock = Lock() if guarded else contextlib.nullcontext()
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        with self.lock:
+        with self.lock:  # planted
             time.sleep(0.001)
         return super().__getitem__(index)
 

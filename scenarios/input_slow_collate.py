@@ -17,7 +17,7 @@ class Collate:
     def __call__(self, samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
         labels = torch.tensor([label for _, label in samples])
         if self.slow:
-            return torch.tensor([picture.tolist() for picture, _ in samples]), labels
+            return torch.tensor([picture.tolist() for picture, _ in samples]), labels  # planted
         return torch.stack([picture for picture, _ in samples]), labels
 
 

@@ -12,7 +12,7 @@ class Remote(Pictures):
     """Pictures that are far away."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        time.sleep(0.002)
+        time.sleep(0.002)  # planted
         return super().__getitem__(index)
 
 

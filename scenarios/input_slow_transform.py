@@ -13,7 +13,7 @@ class Smooth:
 
     def __call__(self, picture: torch.Tensor) -> torch.Tensor:
         for _ in range(self.passes):
-            picture = nn.functional.avg_pool2d(picture, 3, stride=1, padding=1)
+            picture = nn.functional.avg_pool2d(picture, 3, stride=1, padding=1)  # planted
         return picture
 
 

@@ -21,7 +21,7 @@ class Parts(IterableDataset[tuple[torch.Tensor, int]]):
         worker = get_worker_info()
         number, of = (worker.id, worker.num_workers) if worker else (0, 1)
         for index in range(number, len(self.pictures), of):
-            time.sleep(_FAR if self.far and number == 0 else _NEAR)
+            time.sleep(_FAR if self.far and number == 0 else _NEAR)  # planted
             yield self.pictures[index]
 
 

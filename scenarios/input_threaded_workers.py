@@ -9,12 +9,12 @@ _THREADS = 8
 
 
 class Warped(Pictures):
-    """Large pictures whose colours are warped one by one."""
+    """Large pictures whose colors are warped one by one."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         picture, label = super().__getitem__(index)
         for _ in range(6):
-            picture = picture.mul(0.9).add(0.05).sqrt()
+            picture = picture.mul(0.9).add(0.05).sqrt()  # planted
         return picture[:, ::8, ::8].clone(), label
 
 

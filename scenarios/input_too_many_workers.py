@@ -20,7 +20,7 @@ class Smoothed(Pictures):
 def main() -> None:
     chosen = options(__doc__)
     workers = chosen.workers if chosen.workers is not None else 0 if chosen.fixed else 4
-    train(DataLoader(Smoothed(chosen.steps * 32), batch_size=32, num_workers=workers), threads=None)
+    train(DataLoader(Smoothed(chosen.steps * 32), batch_size=32, num_workers=workers), threads=None)  # planted
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ class Uneven(Pictures):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if index % 256 == 7:
-            time.sleep(0.12)
+            time.sleep(0.12)  # planted
         return super().__getitem__(index)
 
 

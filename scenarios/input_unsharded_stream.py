@@ -15,8 +15,8 @@ class Stream(IterableDataset[tuple[torch.Tensor, int]]):
         self.pictures = Pictures(count)
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, int]]:
-        for index in range(len(self.pictures)):
-            yield self.pictures[index]
+        for index in range(len(self.pictures)):  # planted
+            yield self.pictures[index]  # planted
 
 
 class Shared(Stream):

@@ -13,8 +13,8 @@ from parts import Network, Pictures
 
 
 def log(file: TextIO, step: int, loss: float, model: nn.Module) -> None:
-    gradients = {name: p.grad.tolist() for name, p in model.named_parameters() if p.grad is not None}
-    file.write(json.dumps({"step": step, "loss": loss, "gradients": gradients}) + "\n")
+    gradients = {name: p.grad.tolist() for name, p in model.named_parameters() if p.grad is not None}  # planted
+    file.write(json.dumps({"step": step, "loss": loss, "gradients": gradients}) + "\n")  # planted
     file.flush()
 
 

@@ -12,9 +12,9 @@ Sample = tuple[torch.Tensor, int]
 
 
 def collate(samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = [picture.tolist() for picture, _ in samples]
+    rows = [picture.tolist() for picture, _ in samples]  # planted
     labels = [label for _, label in samples]
-    return torch.tensor(rows), torch.tensor(labels)
+    return torch.tensor(rows), torch.tensor(labels)  # planted
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ from parts import Network, Pictures
 
 def brightness(pictures: torch.Tensor) -> float:
     total = 0.0
-    for value in pictures.flatten().tolist():
-        total += value if value > 0.5 else 0.0
+    for value in pictures.flatten().tolist():  # planted
+        total += value if value > 0.5 else 0.0  # planted
     return total
 
 

@@ -35,7 +35,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss = loss_function(model(pictures), labels)
         loss.backward()
-        optimizer.step()
+        optimizer.step()  # planted
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_damaged_traces_end_in_an_answer_or_a_refusal(monkeypatch: pytest.Monkey
     monkeypatch.setenv("STEPSCOPE_CORPUS", str(tmp_path))  # the traces of the tool itself: the same on every machine
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        counts = run_cases(0, CASES, seed=1, minutes=60)
+        counts = run_cases(0, CASES, seed=1)
     assert {what: count for what, count in counts.items() if what.startswith("!")} == {}
     assert counts["cases"] == CASES
     assert counts["refused"] < CASES // 2  # most of the damage leaves something to read

@@ -1,15 +1,22 @@
-"""Fuzz all that reads a trace: the report, every analysis and the page's data over damaged traces, in one process.
+"""Fuzz all that reads a trace: the report, the analyses and the page's data over damaged traces.
 
 A case is a trace (small ones written here, and the small ones of the corpus if there is one: STEPSCOPE_CORPUS, else
-../shared) and one to three kinds of damage, drawn from a seed, so that it can be made again. It must end in an answer
-or a refusal: no other exception and no warning, in 10 s of CPU and 1 GB of memory. Failures are grouped by their line;
-of each the first trace is kept in the folder that the last line names.
+../shared) and one to three kinds of damage, drawn from a seed and its number, so that it can be made again. Of each the
+report and the page's data are asked; whether the report is drawn for a terminal or as Markdown and which ANALYSES_ASKED
+of the analyses are asked as tables is drawn too, so that over many cases each is asked as often as any other. A case
+must end in an answer or a refusal: no other exception and no warning, each question in 10 s of CPU, all in 1 GB of
+memory. Failures are grouped by their line; of each the first trace is kept in the folder that the last line names.
 
-Usage: python tools/fuzz_traces.py [--cases N] [--first N] [--seed N] [--jobs N] [--minutes N]
+Cases are tried in processes of BATCH each; one that dies is a failure. With --ledger FILE what has been tried is kept
+there, and tried no more: the figure may be gathered over several runs, each of which prints the total.
+
+Usage: python tools/fuzz_traces.py [--cases N] [--first N] [--seed N] [--jobs N] [--minutes N] [--ledger FILE]
 """
 
 import argparse
 import gc
+import io
+import json
 import os
 import random
 import signal
@@ -32,9 +39,14 @@ from trace_damage import damaged, own_traces
 
 ROOT = Path(__file__).resolve().parents[1]
 FOUND = ROOT / ".cache" / "fuzz-traces"
+BATCH = 250  # cases: with them a process takes a minute or so
+ANALYSES_ASKED = 15
+"""Of some eighty. Those that the report asks for are computed in every case."""
+
 LARGEST_SEED = 150_000  # bytes, packed: larger ones take seconds each, and are damaged in the same ways
 MOST_SECONDS = 10
 MOST_MEMORY = 1 << 30  # bytes
+_COMMIT = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
 _MEMORY = Path("/proc/self/status")
 _FORGET = Path("/proc/self/clear_refs")  # 5 sets the peak back to what is in use
 
@@ -45,9 +57,10 @@ class TooSlow(BaseException):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a case: refused or answered, and what failed, by where."""
+    """What became of a case: refused or answered, what was asked, and what failed, by where."""
 
     refused: bool = False
+    asked: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -58,8 +71,8 @@ def corpus() -> list[tuple[str, bytes]]:
     return [(file.name, file.read_bytes()) for file in files if 0 < file.stat().st_size < LARGEST_SEED]
 
 
-def tried(path: Path) -> Outcome:
-    """Open a trace and ask everything of it."""
+def tried(path: Path, chance: random.Random | None = None) -> Outcome:
+    """Open a trace and ask what is drawn of it; without `chance` everything."""
     from stepscope.core.boundary import RAISE
     from stepscope.core.errors import StepscopeError
     from stepscope.storage import open_run
@@ -73,39 +86,56 @@ def tried(path: Path) -> Outcome:
         outcome.refused = True
         return outcome
     except (Exception, TooSlow) as error:  # noqa: BLE001, what the fuzzer is for
-        outcome.failures.append(("open", told(error)))
+        outcome.failures.append(("open", place(error)))
         return outcome
-    for name, ask in questions():
+    for name, ask in questions(chance):
+        outcome.asked.append(name)
         try:
             with limited():
                 ask(run)
         except StepscopeError:
             continue
         except (Exception, TooSlow, _panic()) as error:  # noqa: BLE001
-            outcome.failures.append((name, told(error)))
+            outcome.failures.append((name, place(error)))
     return outcome
 
 
-def questions() -> Iterator[tuple[str, Callable[[Any], object]]]:
-    """The report with its text, then every analysis as a table of the page, then the timeline."""
-    import io
-
+def questions(chance: random.Random | None) -> Iterator[tuple[str, Callable[[Any], object]]]:
+    """The report with its text, then analyses as tables of the page, then the timeline."""
     from stepscope.render.json import dumps, report_document
-    from stepscope.render.terminal import console_for
-    from stepscope.render.terminal_card import print_report
     from stepscope.report.assemble import assemble
     from stepscope.timeline import excerpt
     from stepscope.web.routes.tables import ANALYSES, table_document
 
+    drawn = list(_FORMS) if chance is None else [chance.choice(list(_FORMS))]
+
     def report(run: Any) -> None:
         document = assemble(run)
         dumps(report_document(document))
-        print_report(console_for(io.StringIO()), document)
+        for form in drawn:
+            _FORMS[form](document)
 
-    yield "report", report
-    for name in ANALYSES.names():
+    yield f"report {' '.join(drawn)}", report
+    names = ANALYSES.names()
+    for name in names if chance is None else chance.sample(list(names), ANALYSES_ASKED):
         yield name, partial(table_document, name=name)
     yield "timeline", lambda run: dumps(excerpt(run))
+
+
+def _on_terminal(document: Any) -> None:
+    from stepscope.render.terminal import console_for
+    from stepscope.render.terminal_card import print_report
+
+    print_report(console_for(io.StringIO()), document)
+
+
+def _as_markdown(document: Any) -> None:
+    from stepscope.render.markdown import report_markdown
+
+    report_markdown(document)
+
+
+_FORMS: dict[str, Callable[[Any], None]] = {"terminal": _on_terminal, "markdown": _as_markdown}
 
 
 def _panic() -> type[BaseException]:
@@ -114,7 +144,7 @@ def _panic() -> type[BaseException]:
     return pl.exceptions.PanicException
 
 
-def told(error: BaseException) -> str:
+def place(error: BaseException) -> str:
     """Kind of an error, and the innermost line of ours: what makes two failures one."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/stepscope/" in frame.filename]
     where = f"{frames[-1].filename.rpartition('/stepscope/')[2]}:{frames[-1].lineno}" if frames else "?"
@@ -150,31 +180,29 @@ def case(number: int, seed: int, traces: list[tuple[str, bytes]], folder: Path) 
     path.write_bytes(damaged(trace, chance))
     _FORGET.write_text("5")
     before = memory("VmRSS")
-    outcome = tried(path)
+    outcome = tried(path, chance)
     grown = memory("VmHWM") - before
     if grown > MOST_MEMORY:
         outcome.failures.append(("memory", f"more than {MOST_MEMORY} bytes"))
     return outcome, path
 
 
-def run_cases(first: int, cases: int, seed: int, minutes: float) -> Counter[str]:
+def run_cases(first: int, cases: int, seed: int) -> Counter[str]:
     """Try cases one by one and print what fails; returns how often what happened."""
     traces = [*own_traces(), *corpus()]
     counts: Counter[str] = Counter()
-    until = time.monotonic() + minutes * 60
     with TemporaryDirectory() as folder:
         for number in range(first, first + cases):
-            if time.monotonic() > until:
-                break
             outcome, path = case(number, seed, traces, Path(folder))
             counts["cases"] += 1
             counts["refused"] += outcome.refused
+            counts.update(f"? {name}" for name in outcome.asked)
             for where in dict.fromkeys(what for _, what in outcome.failures):
                 if not counts[f"! {where}"]:
                     FOUND.mkdir(parents=True, exist_ok=True)
                     (FOUND / path.name).write_bytes(path.read_bytes())
                     asked = next(name for name, what in outcome.failures if what == where)
-                    print(f"case {number} ({path.name}), {asked}: {where}", flush=True)
+                    print(f"--first {number} --cases 1 ({path.name}), {asked}: {where}", flush=True)
                 counts[f"! {where}"] += 1
             counts["failed"] += bool(outcome.failures)
             path.unlink()
@@ -183,24 +211,95 @@ def run_cases(first: int, cases: int, seed: int, minutes: float) -> Counter[str]
     return counts
 
 
+def told(counts: Counter[str]) -> str:
+    """The figure in one line."""
+    least = min((counts[name] for name in counts if name.startswith("? ")), default=0)
+    return (
+        f"{counts['cases']} cases, {counts['refused']} refused, each question asked {least} times or more, "
+        f"{counts['failed']} failed; kept in {FOUND}"
+    )
+
+
+@dataclass(slots=True)
+class Batch:
+    """Cases in a process of their own."""
+
+    first: int
+    cases: int
+    process: "subprocess.Popen[str]"
+
+    @classmethod
+    def start(cls, first: int, cases: int, seed: int) -> "Batch":
+        words = [sys.executable, __file__, f"--first={first}", f"--cases={cases}", f"--seed={seed}", "--counts"]
+        environment = {"POLARS_MAX_THREADS": "1", **os.environ}  # small tables gain nothing by more
+        return cls(first, cases, subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment))
+
+    def counts(self) -> Counter[str]:
+        """Wait for it; what it prints besides is printed. Where it dies that is a failure."""
+        output, _ = self.process.communicate()
+        *failures, last = output.splitlines() or [""]
+        print(*failures, sep="\n", end="\n" * bool(failures))
+        if self.process.returncode:
+            print(f"the process of {self.cases} cases from {self.first} on ended with {self.process.returncode}")
+            return Counter({"failed": 1, f"! process ended with {self.process.returncode}": 1})
+        return Counter(json.loads(last))
+
+
+def batches(first: int, cases: int, seed: int, jobs: int, minutes: float) -> Iterator[tuple[Batch, Counter[str]]]:
+    """Each batch with its counts, `jobs` at a time; none is begun after so many minutes."""
+    until, running = time.monotonic() + minutes * 60, list[Batch]()
+    for start in range(first, first + cases, BATCH):
+        if len(running) == jobs:
+            yield running[0], running.pop(0).counts()
+        if time.monotonic() > until:
+            break
+        running.append(Batch.start(start, min(BATCH, first + cases - start), seed))
+    for batch in running:
+        yield batch, batch.counts()
+
+
+class Ledger:
+    """What has been tried, a line for each batch; without a file it is forgotten."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self.next, self.total = path, 0, Counter[str]()
+        if path is not None and path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                self.next = max(self.next, row["end"])
+                self.total.update(row["counts"])
+
+    def enter(self, batch: Batch, counts: Counter[str]) -> None:
+        """A batch has been tried."""
+        self.total.update(counts)
+        if self._path is not None:
+            commit = subprocess.run(_COMMIT, capture_output=True, text=True, check=False).stdout.strip()
+            row = {"first": batch.first, "end": batch.first + batch.cases, "commit": commit, "counts": counts}
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--cases", type=int, default=1000, help="in all, those of the ledger counted in")
+    parser.add_argument("--first", type=int, help="number of the first case; the ledger's next if it is not given")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1, help="processes, each with so many cases")
-    parser.add_argument("--minutes", type=float, default=60, help="stop then")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no batch after so many")
+    parser.add_argument("--ledger", type=Path, help="file with what has been tried")
+    parser.add_argument("--counts", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    warnings.simplefilter("error")
-    if options.jobs > 1:
-        words = [sys.executable, __file__, f"--cases={options.cases}", f"--seed={options.seed}"]
-        words.append(f"--minutes={options.minutes}")
-        firsts = (options.first + job * options.cases for job in range(options.jobs))
-        processes = [subprocess.Popen([*words, f"--first={first}"]) for first in firsts]
-        sys.exit(max(process.wait() for process in processes))
-    counts = run_cases(options.first, options.cases, options.seed, options.minutes)
-    print(f"{counts['cases']} cases, {counts['refused']} refused, {counts['failed']} failed; kept in {FOUND}")
-    sys.exit(counts["failed"] > 0)
+    if options.counts:
+        warnings.simplefilter("error")
+        print(json.dumps(run_cases(options.first, options.cases, options.seed)))
+        return
+    ledger = Ledger(options.ledger)
+    first = ledger.next if options.first is None else options.first
+    cases = max(0, options.cases - ledger.total["cases"])
+    for batch, counts in batches(first, cases, options.seed, options.jobs, options.minutes):
+        ledger.enter(batch, counts)
+        print(told(ledger.total), flush=True)
+    sys.exit(ledger.total["failed"] > 0)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,16 @@ CLASSES = ("circles", "squares", "stripes", "triangles")
 
 def draw_shape(draw: ImageDraw.ImageDraw, kind: str, rng: random.Random) -> None:
     x, y, size = rng.randrange(WIDTH), rng.randrange(HEIGHT), rng.randrange(40, 160)
-    colour = tuple(rng.randrange(256) for _ in range(3))
+    color = tuple(rng.randrange(256) for _ in range(3))
     box = (x - size // 2, y - size // 2, x + size // 2, y + size // 2)
     if kind == "circles":
-        draw.ellipse(box, fill=colour)
+        draw.ellipse(box, fill=color)
     elif kind == "squares":
-        draw.rectangle(box, fill=colour)
+        draw.rectangle(box, fill=color)
     elif kind == "stripes":
-        draw.line((x - size, y - size, x + size, y + size), fill=colour, width=size // 6)
+        draw.line((x - size, y - size, x + size, y + size), fill=color, width=size // 6)
     else:
-        draw.polygon(((x, box[1]), (box[0], box[3]), (box[2], box[3])), fill=colour)
+        draw.polygon(((x, box[1]), (box[0], box[3]), (box[2], box[3])), fill=color)
 
 
 def draw_image(kind: str, rng: random.Random) -> Image.Image:

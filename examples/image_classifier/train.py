@@ -40,7 +40,7 @@ class RandomCrop:
         return image.crop((left, top, left + self.size, top + self.size))
 
 
-class CentreCrop:
+class CenterCrop:
     def __init__(self, size):
         self.size = size
 
@@ -55,7 +55,7 @@ class RandomFlip:
 
 
 class ToTensor:
-    """An image of bytes to a normalised tensor of floats, channels first."""
+    """An image of bytes to a normalized tensor of floats, channels first."""
 
     def __call__(self, image):
         pixels = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
@@ -74,7 +74,7 @@ class Compose:
 
 
 TRAIN_TRANSFORM = Compose(Resize(320), RandomCrop(224), RandomFlip(), ToTensor())
-VALIDATION_TRANSFORM = Compose(Resize(256), CentreCrop(224), ToTensor())
+VALIDATION_TRANSFORM = Compose(Resize(256), CenterCrop(224), ToTensor())
 
 
 class ImageFolder(Dataset):

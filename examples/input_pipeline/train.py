@@ -71,7 +71,7 @@ def dilated_booleans(mask, reach):
     return mask
 
 
-class ConvertColour:
+class ConvertColor:
     """Red, green and blue to luma and chroma, of a picture or a batch."""
 
     def __call__(self, pixels):
@@ -107,8 +107,8 @@ class Photographs(Dataset):
 def transforms_of(stage):
     done = STAGES.index(stage)
     crop = [CropPicture(), ToTensor()] if done >= STAGES.index("crop") else [ToTensor(), CropTensor()]
-    colours = [] if stage == "batched" else [ConvertColour(), Scale()]
-    return [*crop, RandomMask(boolean=done >= STAGES.index("dilation")), *colours]
+    colors = [] if stage == "batched" else [ConvertColor(), Scale()]
+    return [*crop, RandomMask(boolean=done >= STAGES.index("dilation")), *colors]
 
 
 class Network(nn.Module):
@@ -137,7 +137,7 @@ def main():
     photographs = Photographs(options.data, options.steps * 16, transforms_of(options.stage))
     model, loss_function = Network(), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    batched = [ConvertColour(), Scale()] if options.stage == "batched" else []
+    batched = [ConvertColor(), Scale()] if options.stage == "batched" else []
     for pictures, labels in DataLoader(photographs, batch_size=16, num_workers=workers):
         for transform in batched:
             pictures = transform(pictures)

@@ -62,7 +62,7 @@ def test_workers_are_drawn_as_lanes(browser: Browser, file: str, scheme: Scheme,
     with opened(browser, file, scheme=scheme, width=width, state="view=input-pipeline") as page:
         lanes = page.locator(".lanes svg")
         assert page.locator(".lane-name").all_inner_texts() == ["worker 0", "worker 1", "training"]
-        assert (lanes.nth(2).get_attribute("aria-label") or "").startswith("training: waiting for a batch 216 ms;")
+        assert (lanes.nth(2).get_attribute("aria-label") or "").startswith("training: data wait 216 ms;")
         first = lanes.nth(2).locator("rect").first
         widths = [float(first.get_attribute(name) or -1) for name in ("x", "width")]
         assert widths == pytest.approx([0, 10_000 * 36 / 440], rel=0.02)

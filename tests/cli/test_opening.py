@@ -196,5 +196,5 @@ main.main()
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout == "True\n"
+    assert done.stdout.strip() == "True", "the interrupt may come before the end of the line"
     assert done.stderr.endswith("KeyboardInterrupt\n")

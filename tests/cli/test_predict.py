@@ -157,7 +157,7 @@ def test_a_trial_is_made_once_and_kept(tmp_path: Path) -> None:
     if "undisturbed" not in done.stderr and "off by" not in done.stderr:
         assert done.returncode == 0, done.stderr
         one, four = json.loads(done.stdout)["rows"]
-        assert one["basis"].startswith("one run, and a trial of training that never waits")
+        assert one["basis"].startswith("core contention measured by calibration")
         assert four["high"] < one["step"]
     facts = [json.loads(line) for line in next(kept.glob("rank-*/facts.jsonl")).read_text().splitlines()]
     (*_, last) = [fact for fact in facts if fact["kind"] == "calibration"]

@@ -17,7 +17,9 @@ import pytest
 from stepscope.collect.garbage import Collector
 from stepscope.collect.line_sampler import lines
 from stepscope.collect.line_sampler.lines import Sampler
+from stepscope.collect.origins import Origins
 from stepscope.collect.recorder import Recorder
+from stepscope.collect.sources import Sources
 from stepscope.collect.step_clock.clock import State
 from stepscope.run_format.records import FLAG_COLLECTOR
 
@@ -35,12 +37,13 @@ def record(tmp_path: Path) -> Iterator[Callable[..., Recorded]]:
     def run(job: Callable[[State], object] | str, hz: float = 200, file: Path = tmp_path / "train.py") -> Recorded:
         state, recorder = State(), Recorder(str(tmp_path / "rank"))
         state.thread = threading.get_ident()
-        sampler = Sampler(state, recorder, hz)
+        sampler = Sampler(state, recorder, hz, sources=Sources(lambda _: None, Origins()))
         collector = Collector(state, sampler)
         if isinstance(job, str):
             script = textwrap.dedent(job)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(script)
+            os.utime(file, (1, 1))  # it is as it was when this process began
             code = compile(script, str(file), "exec")
         sampler.start()
         collector.start()
@@ -281,20 +284,20 @@ def _in_a_process(tmp_path: Path, file: Path) -> Recorded:
     """A program installed in site-packages, started by a console script of Python's own folder."""
     file.parent.mkdir(parents=True)
     (file.parent / "__init__.py").write_text("")
-    file.write_text(
-        "import time\n\ndef work():\n    for _ in range(8):\n        time.sleep(0.05)\n\ndef main():\n    work()\n"
-    )
+    file.write_text("import time\n\ndef work():\n for _ in range(8):\n  time.sleep(0.05)\n\ndef main():\n work()\n")
     start = f"""
 import sys, threading
 sys.path[:0] = [{str(SOURCE)!r}, {str(file.parent.parent)!r}]
 sys.argv[0] = "program"
+from stepscope.collect.origins import Origins
+from stepscope.collect.sources import Sources
 from stepscope.collect.step_clock.clock import State
 from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
 from program.main import main
 state = State()
 state.thread = threading.get_ident()
-sampler = Sampler(state, Recorder({str(tmp_path / "rank")!r}), 100)
+sampler = Sampler(state, Recorder({str(tmp_path / "rank")!r}), 100, sources=Sources(lambda _: None, Origins()))
 sampler.start()
 main()
 sampler.close()
@@ -322,6 +325,7 @@ def test_a_forked_child_neither_hangs_nor_writes(tmp_path: Path) -> None:
 import gc, os, sys, threading, time
 sys.path.insert(0, {str(SOURCE)!r})
 from stepscope.collect.step_clock.clock import State
+from stepscope.collect.origins import Origins
 from stepscope.collect.garbage import Collector
 from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder

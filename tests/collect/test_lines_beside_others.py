@@ -19,12 +19,14 @@ from stepscope.collect.line_sampler import lines
 if os.environ["STEPSCOPE_HOOKS"] == "python":
     lines.HARMLESS = True  # also with Python 3.11: only one test here walks among collections
 from stepscope.collect.step_clock.state import State
+from stepscope.collect.origins import Origins
 from stepscope.collect.line_sampler.lines import Sampler
 from stepscope.collect.recorder import Recorder
+from stepscope.collect.sources import Sources
 from stepscope.run_format.records import LINE
 state, recorder = State(), Recorder(sys.argv[1])
 state.thread = threading.get_ident()
-sampler = Sampler(state, recorder, 200)
+sampler = Sampler(state, recorder, 200, sources=Sources(lambda _: None, Origins()))
 sampler.start()
 """
 

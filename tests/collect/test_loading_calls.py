@@ -186,7 +186,9 @@ def test_calls_in_lists_tuples_and_dicts_of_any_name_are_timed(recorder: BatchRe
     assert {row["name"].rpartition(".")[2] for row in told if "id" in row} >= {"lower", "turned", "Flip", "joined"}
 
 
-def test_what_the_job_changes_in_a_fetch_stays_changed(recorder: BatchRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_job_changes_in_a_fetch_stays_changed(
+    recorder: BatchRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Flip, "__call__", Flip.__call__)
 
     def other(sample: str) -> str:
@@ -291,7 +293,9 @@ def test_another_thread_is_left_alone(recorder: BatchRecorder) -> None:
     assert stages(recorder) == []
 
 
-def test_decoding_is_apart_and_short_calls_of_it_are_left_out(recorder: BatchRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_is_apart_and_short_calls_of_it_are_left_out(
+    recorder: BatchRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = types.ModuleType("decoder_of_a_test")
     vars(module)["decode"] = time.sleep
     monkeypatch.setitem(sys.modules, "decoder_of_a_test", module)
@@ -328,7 +332,9 @@ def test_a_function_can_be_pickled_while_it_is_timed(recorder: BatchRecorder) ->
 
 
 @pytest.mark.slow
-def test_labels_of_the_users_code_are_spans_where_they_are_entered(recorder: BatchRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_of_the_users_code_are_spans_where_they_are_entered(
+    recorder: BatchRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from torch.profiler import record_function
 
     monkeypatch.setattr(arguments, "LABELS_LIMIT", 4)

@@ -76,7 +76,9 @@ def test_only_what_the_fetch_calls_is_sampled(recorder: BatchRecorder, tmp_path:
     assert not (tmp_path / "notes.jsonl").exists()
 
 
-def test_it_looks_more_rarely_the_longer_it_runs(recorder: BatchRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_looks_more_rarely_the_longer_it_runs(
+    recorder: BatchRecorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(worker_lines, "HALVED_AFTER", 1)
     sampler = start(recorder, str(tmp_path), HZ, fetch.__code__)
     fetch(2.5)  # it writes every second

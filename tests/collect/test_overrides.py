@@ -65,7 +65,7 @@ def test_the_run_says_that_it_is_a_trial_and_where_its_loader_is_made(tmp_path: 
     (loader,) = run.table("loaders", how="").rows(named=True)
     assert (loader["num_workers"], loader["made_file"], loader["made_line"]) == (1, JOB, line)
     report = subprocess.run(command("report", tmp_path / "run"), capture_output=True, text=True)
-    assert "A trial, not the script as it is: the loader of overrides.py:" in report.stdout
+    assert "Trial run: the loader of overrides.py:" in report.stdout
 
 
 REMAKER = """

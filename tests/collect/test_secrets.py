@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepscope.collect.launch import launch
-from stepscope.collect.secrets import HIDDEN, redacted
+from stepscope.collect.secrets import HIDDEN, redacted, redacted_code
 from stepscope.run_format.options import RecordingOptions
 
 HF, AWS = "hf_" + "a1B2" * 9, "AKIA" + "Z9" * 8
@@ -76,3 +76,21 @@ def test_no_file_of_a_run_holds_a_secret(tmp_path: Path) -> None:
     shown = json.loads((out / "run.json").read_text())["command"]
     assert shown[2:] == [f"--api-key={HIDDEN}", "--password", HIDDEN, "--lr", "1"]
     assert {path.stat().st_mode & 0o077 for path in [out, *out.rglob("*")]} == {0}
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ('wandb_api_key = "abc"', "wandb_api_key = [hidden]"),
+        ("login(token='abc', project='mine')", "login(token=[hidden], project='mine')"),
+        ('os.environ["HF_TOKEN"] = "abc"', 'os.environ["HF_TOKEN"] = [hidden]'),
+        ('{"password": "a b", "name": "c"}', '{"password": [hidden], "name": "c"}'),
+        ('password: str = "x"', "password: str = [hidden]"),
+        ('connect("https://me:secret@host/x")', f'connect("https://me:{HIDDEN}@host/x")'),
+        ("tokens = tokenizer(text)", "tokens = tokenizer(text)"),
+        ('max_tokens = "12"', 'max_tokens = "12"'),
+        ("key='x'", "key='x'"),
+    ],
+)
+def test_secret_texts_in_source_are_hidden(line: str, kept: str) -> None:
+    assert redacted_code(line) == kept

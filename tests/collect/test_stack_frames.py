@@ -5,7 +5,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from stepscope.collect.stack_frames import Describer, Origins
+from stepscope.collect.stack_frames import Describer
+from stepscope.collect.origins import Origins
 
 LOOP = """
 class Loop:
@@ -26,7 +27,7 @@ def described(package: Path) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     space: dict[str, Any] = {
         "Loop": Loop,
-        "seen": lambda frame: found.append(Describer(Origins()).describe(spots(frame))),
+        "seen": lambda frame: found.append(Describer(Origins(), None).describe(spots(frame))),
     }
     leaf = compile("import sys\ndef leaf(): seen(sys._getframe())\n", str(package / "acme" / "files.py"), "exec")
     exec(leaf, space)

@@ -84,7 +84,7 @@ def test_three_steps_are_inconclusive() -> None:
     assert comparison.outcome.kind == "inconclusive"
     assert [doubt.cause for doubt in comparison.outcome.because] == ["few-steps", "few-steps"]
     sentence = told(comparison)
-    assert sentence.startswith("Inconclusive: A has 3 steps to compare, and it takes 10 to tell noise from change; let")
+    assert sentence.startswith("Inconclusive: A has only 3 steps; separating change from noise takes 10; record")
     assert "Seen: B 1.99× as fast as A (95 % interval 1." in sentence
 
 
@@ -92,9 +92,7 @@ def test_two_steps_carry_no_interval() -> None:
     comparison = compared(looped(40, steps=5, noise=0), looped(30, steps=9, noise=0))
     assert comparison.speed.ratio is None
     assert [doubt.cause for doubt in comparison.outcome.because] == ["few-steps", "few-steps"]
-    assert told(comparison).startswith(
-        "Inconclusive: A has 2 steps to compare, and it takes 10 to tell noise from change;"
-    )
+    assert told(comparison).startswith("Inconclusive: A has only 2 steps; separating change from noise takes 10;")
     assert told(comparison).endswith(" Seen: 40 ms → 30 ms per step, without an interval: two steps carry none.")
     assert told(compared(looped(steps=4), looped(steps=9))).endswith("without an interval: one step carries none.")
 
@@ -102,7 +100,7 @@ def test_two_steps_carry_no_interval() -> None:
 def test_much_noise_is_inconclusive() -> None:
     comparison = compared(looped(noise=0.5, wait=0, steps=20, seed=5), looped(noise=0.5, wait=0, steps=20, seed=4))
     assert comparison.outcome.because[-1].cause == "wide"
-    assert "hides any difference; let both runs take more steps" in told(comparison)
+    assert "hides any difference; record more steps of both runs" in told(comparison)
 
 
 def test_a_drift_as_large_as_the_difference_is_inconclusive_and_a_smaller_one_a_caution() -> None:
@@ -127,7 +125,7 @@ def test_other_programs_on_the_cores_can_make_a_small_difference_inconclusive() 
     quiet, loud = busy(looped(40), 0.0, 0.0), busy(looped(43, seed=2), 1.0, 0.1)
     comparison = compared(quiet, loud)
     assert [doubt.cause for doubt in comparison.outcome.because] == ["cores"]
-    assert "other programs had the cores and can have cost B up to 20 % of its step; run it again" in told(comparison)
+    assert "other programs used the cores, at a cost of up to 20 % of each step of B; run it again" in told(comparison)
     assert compared(quiet, busy(looped(80, seed=2), 1.0, 0.1)).outcome.kind == "slower"
 
 
@@ -135,7 +133,7 @@ def test_other_batch_sizes_are_compared_by_samples() -> None:
     comparison = compared(looped(40, samples=32, noise=0), looped(60, samples=64, noise=0))
     words = samples_text(comparison)
     assert words
-    assert text(words).startswith("A step has 32 samples in A and 64 in B: B trains on 1.33× as many samples a second")
+    assert text(words).startswith("A step has 32 samples in A, 64 in B: B processes 1.33× as many samples per second")
     assert comparison.outcome.kind == "slower"
     assert samples_text(compared(looped(40), looped(60))) is None
     assert comparison.settings["samples in a step of a rank"] == (32, 64)
@@ -158,7 +156,7 @@ def test_traced_steps_are_compared_with_traced_ones() -> None:
     assert comparison.speed.a.traced
     only_untraced = compared(looped(40), traced(12))
     assert [doubt.cause for doubt in only_untraced.outcome.because] == ["traced"]
-    assert "of B there are traced steps only, and of A untraced ones" in told(only_untraced)
+    assert "B has traced steps only, A untraced ones" in told(only_untraced)
 
 
 def test_kernels_operators_and_kinds_of_a_traced_step() -> None:
@@ -190,13 +188,13 @@ def test_without_marked_steps_what_was_recorded_is_compared() -> None:
     assert not comparison.by_step
     kernels = {row.name: (row.a, row.b, row.calls_a) for row in comparison.by_name["kernels"].rows}
     assert kernels == {"ampere_sgemm_128x64_tn": (80 * MS, 40 * MS, 4.0)}
-    assert "no steps are marked in A, so totals of all that was recorded are compared" in told(comparison)
+    assert "A has no step markers, so whole recordings are compared" in told(comparison)
 
 
 def test_nothing_at_all_is_no_error() -> None:
     comparison = compared(Synth(), Synth())
     assert comparison.outcome.kind == "inconclusive"
-    assert told(comparison).startswith("Inconclusive: no steps are marked in A")
+    assert told(comparison).startswith("Inconclusive: A or B has no step markers")
 
 
 def test_findings_that_went_and_came() -> None:
@@ -235,9 +233,7 @@ def test_two_devices_that_take_no_steps_are_compared_by_what_they_recorded() -> 
     comparison = compared(traced(2, marks=False), traced(3, marks=False))
     (doubt,) = comparison.outcome.because
     assert (doubt.cause, doubt.side) == ("no-steps", None)
-    assert told(comparison).startswith(
-        "Inconclusive: no steps are marked in A or B, so totals of all that was recorded"
-    )
+    assert told(comparison).startswith("Inconclusive: A or B has no step markers, so whole recordings")
     assert "recorded of a rank." in told(comparison)
 
 

@@ -18,7 +18,7 @@ NOISE = looped(noise=0.5, wait=0, steps=20, seed=5)
         (looped(41), looped(33, seed=2), "faster", "A difference: the whole interval is above 1"),
         (looped(33), looped(41, seed=2), "slower", "A difference: the whole interval is below 1"),
         (looped(noise=0.01), looped(noise=0.01, seed=2), "same", "No difference"),
-        (NOISE, looped(noise=0.5, wait=0, steps=20, seed=4), "inconclusive", "holds 1, and is wide"),
+        (NOISE, looped(noise=0.5, wait=0, steps=20, seed=4), "inconclusive", "includes 1 and is wide"),
         (looped(steps=6), looped(steps=6, seed=2), "inconclusive", "too few steps"),
     ],
 )

@@ -120,7 +120,7 @@ def test_two_means_of_one_step_are_told_apart() -> None:
 
 def test_calls_of_a_step_and_of_a_recording_are_not_matched_and_the_page_says_so() -> None:
     drawn = " ".join(terminal(compared(traced(marks=False), traced())).split())
-    assert "Calls are not matched by path, because only one of the runs marks its steps." in drawn
+    assert "Calls are not matched by path: only one run has step markers." in drawn
     assert "Calls by path" not in drawn
 
 

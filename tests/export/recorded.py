@@ -11,7 +11,7 @@ from stepscope.run_format.options import RecordingOptions
 
 from ..command import printed
 
-JOB = str(Path(__file__).parent / "jobs" / "held.py")
+JOB = str(Path(__file__).parent / "jobs" / "held_worker.py")
 STEPS = 12
 WINDOW = {"skip_first": 0, "wait": 4, "warmup": 1, "active": 3, "repeat": 1}  # steps 5 to 7
 

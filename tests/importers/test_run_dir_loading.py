@@ -156,3 +156,19 @@ def test_what_is_noted_of_reads_fetches_transforms_and_batches(tmp_path: Path) -
     assert sizes.rows() == [(*known, 48, 3, None), (*known, 48, 3, 192), (*known, 4, 4, None)]
     tensors = found.optional("batch_tensors").select("rank", "pid", "loader", "worker", "type", "bytes")
     assert tensors.rows() == [(1, "61", 3, 0, "torch.uint8", 12)]
+
+
+def test_source_lines_of_a_process_and_its_workers_are_kept_once(tmp_path: Path) -> None:
+    path = a_job(tmp_path)
+    first = {"file": "/d/train.py", "first": 6, "lines": ["def load(path):", "    return open(path)"]}
+    (path / "rank-00001.pid-50" / "sources.jsonl").write_text(json_lines(first, {"file": None, "first": 1}))
+    again = {"kind": "source", "file": "/d/train.py", "first": 7, "lines": ["    return open(path)", ""]}
+    about = {"kind": "worker", "worker": 1, "workers": 2, "host": "n0", "pid": 61, "seed": 77}
+    write_spans(path, "worker-61-9", [about, NAME, again], span(FETCH, 105, wall=20))
+    run = open_run(path)
+    assert run.optional("sources").rows() == [
+        (1, "50", "/d/train.py", 6, "def load(path):"),
+        (1, "50", "/d/train.py", 7, "    return open(path)"),
+        (1, "61", "/d/train.py", 8, ""),
+    ]
+    assert told(run)["source lines without a file or a number: left out"] == 1

@@ -1,7 +1,8 @@
-"""Found through PYTHONPATH by jobs of tests: torch imports its compiler when it compiles, not with the first step.
+"""Found through PYTHONPATH by jobs of tests: torch imports what compiles and exports when it compiles, not at its start.
 
-The first step of an optimizer imports torch._dynamo, which takes as long as all the rest of torch, only to say that
-nothing is compiled here. In these jobs the module is read from its file once anything else of it is asked for.
+That halves the import of torch, and it is needed for nothing else: the first step of an optimizer imports torch._dynamo,
+which takes as long as all the rest of torch, only to say that nothing is compiled here. In these jobs such a module is
+read from its file once anything of it is asked for.
 """
 
 from __future__ import annotations
@@ -11,14 +12,72 @@ from types import ModuleType
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
     from typing import Any
-
-_NAME = "torch._dynamo"
 
 
 def _as_it_is(function: Any = None, *_: Any, **__: Any) -> Any:
     return function
+
+
+def _of_the_module(package: str, name: str) -> Callable[..., Any]:
+    """A function that is read once it is called: torch takes it over at its own import."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        _read(sys.modules[package])
+        return getattr(sys.modules[package], name)(*given, **named)
+
+    return call
+
+
+def _no(package: str, name: str) -> Callable[..., bool]:
+    """As the module answers: nothing is compiled as long as it is not read."""
+
+    def answer() -> bool:
+        module = sys.modules[package]
+        return not isinstance(module, _Unread) and bool(getattr(module, name)())
+
+    return answer
+
+
+class _DynamoUtils:
+    """What is asked for wherever a model is wrapped for several ranks."""
+
+    @staticmethod
+    def get_optimize_ddp_mode() -> str:
+        return "ddp_optimizer"
+
+    def __getattr__(self, name: str) -> Any:
+        _read(sys.modules["torch._dynamo"])
+        return getattr(sys.modules["torch._dynamo"].utils, name)
+
+
+_TRACERS: dict[str, dict[str, Any]] = {
+    "torch.export": {},
+    "torch._higher_order_ops": {
+        name: _of_the_module("torch._higher_order_ops", name) for name in ("cond", "while_loop")
+    },
+    "torch._prims": {},
+    "torch._decomp": {},
+    "torch._refs": {},
+    "torch._meta_registrations": {},
+    "torch.compiler": {
+        name: _no("torch.compiler", name) for name in ("is_compiling", "is_dynamo_compiling", "is_exporting")
+    },
+    "torch._dynamo": {"graph_break": _as_it_is, "disable": _as_it_is, "utils": _DynamoUtils()},
+    "torch._inductor": {},
+}
+"""What traces programs, each with what is taken from it where nothing is compiled. They know each other."""
+
+_LATER = {**_TRACERS, "torch.distributions": {}, "torch.quantization": {}}
+_IN_ORDER = ("torch.export", "torch._meta_registrations", "torch.compiler")
+"""As torch imports them: the other tracers come with these, and torch._dynamo where it is asked for."""
+
+_APART = ("torch._inductor.config", "torch._inductor.custom_graph_pass")
+"""Settings that each profiler looks at. They need nothing of their package."""
+
+_begun: list[str] = []
 
 
 class _Unread(ModuleType):
@@ -30,12 +89,18 @@ class _Unread(ModuleType):
 
 
 def _read(module: Any) -> None:
-    module.__class__ = ModuleType
-    module.__loader__.of_file.exec_module(module)
+    if isinstance(module, _Unread) and module.__name__ in _TRACERS and not _begun:
+        _begun.append(module.__name__)
+        for name in _IN_ORDER:
+            __import__(name)
+            _read(sys.modules[name])
+    if isinstance(module, _Unread):
+        module.__class__ = ModuleType
+        module.__loader__.of_file.exec_module(module)
 
 
 class _Later:
-    """Leaves two functions in place of torch's own until the module is read."""
+    """Leaves a few functions in place of torch's own until the module is read."""
 
     def __init__(self, of_file: Any) -> None:
         self.of_file = of_file
@@ -44,19 +109,18 @@ class _Later:
         return None
 
     def exec_module(self, module: Any) -> None:
-        module.graph_break = module.disable = _as_it_is
+        vars(module).update(_LATER[module.__name__])
         module.__class__ = _Unread
 
 
 class _Finder:
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if not name.startswith(_NAME):
+        package = ".".join(name.split(".", 2)[:2])
+        if package not in _LATER or name in _APART:
             return None
-        package = sys.modules.get(_NAME)
-        if isinstance(package, _Unread):  # a module within is asked for
-            _read(package)
-        if name != _NAME:
+        _read(sys.modules.get(package))  # a module within is asked for
+        if name != package:
             return None
         from importlib.machinery import PathFinder
 

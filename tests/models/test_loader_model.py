@@ -151,8 +151,8 @@ def test_other_programs_widen_the_range_or_forbid_it() -> None:
 
     calm, noisy = one(model(), workers=4), one(model(others=3.0), workers=4)
     assert width(noisy) > 1.5 * width(calm)
-    assert "other programs used 19% of the cores" in noisy.basis
-    with pytest.raises(MissingData, match="other programs had the cores"):
+    assert "other programs used 19 % of the cores" in noisy.basis
+    with pytest.raises(MissingData, match="load from other programs"):
         model(others=9.0)
 
 
@@ -164,7 +164,7 @@ def test_other_programs_beside_the_trial_widen_the_range_or_forbid_it() -> None:
 
     quiet, disturbed = tried(0.0), tried(4.0)  # of 16 cores
     assert disturbed.high_ns - disturbed.low_ns > 1.5 * (quiet.high_ns - quiet.low_ns)
-    assert "other programs used 25% of the cores" in disturbed.basis
+    assert "other programs used 25 % of the cores" in disturbed.basis
     with pytest.raises(MissingData, match="no undisturbed trial in this run: other programs used the cores: remove"):
         tried(9.0)
 
@@ -222,8 +222,8 @@ def test_without_a_trial_it_may_be_shorter_or_not() -> None:
     (tried,) = predict(model(), [LoaderChange(workers=8)])
     assert tried.high_ns - tried.low_ns < found.high_ns - found.low_ns
     assert (found.basis, tried.basis) == (
-        "one run: costs of sharing cores and of waiting assumed",
-        "one run, and a trial of training that never waits",
+        "core contention estimated",
+        "core contention measured by calibration",
     )
 
 

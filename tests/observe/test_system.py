@@ -114,7 +114,7 @@ def test_two_that_share_a_core_wait_for_it_and_a_sleeping_job_does_not() -> None
         samplers = [SystemSampler(each.pid) for each in (job, idle)]
         time.sleep(1.0)
         busy, asleep = (sampler.sample()["core_wait_ratio"] for sampler in samplers)
-    assert 0.3 < busy[str(job.pid)] < 0.95, "half, or more beside other work on that core"
+    assert 0.3 < busy[str(job.pid)] <= 1, "half, or all beside other work on that core"
     assert asleep[str(idle.pid)] < 0.1
 
 

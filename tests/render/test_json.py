@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import jsonschema
 import polars as pl
@@ -17,7 +18,7 @@ SCHEMA = json.loads(files("stepscope.render").joinpath("report.schema.json").rea
 
 
 NO_MORE = {"step": None, "share": None, "of": None}
-BARE = {"share": None, "of": "", "first": 0, "around": []}
+BARE: dict[str, Any] = {"share": None, "of": "", "first": 0, "around": []}
 
 
 def reread(report: Report) -> dict[str, object]:
@@ -70,8 +71,10 @@ def test_a_report_is_as_promised(report: Report) -> None:
         ],
         "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__", "text": "image = resize(image)", **BARE}],
         "advice": [
-            {"text": "Load in workers:", "code": "DataLoader(\n    dataset,\n    num_workers=2,\n)"},
-            {"text": "Make the transform cheaper.", "code": ""},
+            {
+                "text": "Load in workers:", "code": "DataLoader(\n    dataset,\n    num_workers=2,\n)", "language": "python"
+            },
+            {"text": "Make the transform cheaper.", "code": "", "language": "python"},
         ],
         "trial": "",
     }  # fmt: skip

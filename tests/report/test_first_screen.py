@@ -3,23 +3,25 @@
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from stepscope.analyses.bound.lib.bound_shares import slows
 from stepscope.analyses.bound.lib.device_shares import inflated_by
 from stepscope.core.report import Table, Text
 from stepscope.core.run import Run
-from stepscope.core.synth import Synth
-from stepscope.render.format import sentence
+from stepscope.core.synth import Synth, build
+from stepscope.render.format import sentence, title_text
 from stepscope.render.json import report_document
 from stepscope.render.markdown import table_markdown
 from stepscope.render.tables import print_table
 from stepscope.render.terminal import console_for
 from stepscope.render.terminal_card import print_card, print_report
 from stepscope.report.assemble import SECTIONS, assemble
-from stepscope.report.diagnose import diagnose
+from stepscope.report.diagnose import RULES, diagnose
 from stepscope.storage import open_run
 
 
@@ -160,13 +162,13 @@ def test_a_phase_that_launched_nothing_has_no_time_on_the_device() -> None:
 def test_the_breakdown_says_where_collectives_are() -> None:
     *_, text = SECTIONS.get("step-breakdown").build(idle(shapes=False))
     assert isinstance(text, Text)
-    assert text.text.startswith("Collectives on a device are among the kernels here")
+    assert text.text.startswith("Collectives on a device count as kernels here")
 
 
 def test_without_steps_nothing_is_called_a_step() -> None:
     run = Synth().kernel(0, 40).kernel(60, 100).run()
     (text,) = [block for block in SECTIONS.get("workload").build(run) if isinstance(block, Text)]
-    assert "The recorded time is {} computing" in text.text
+    assert "The recorded time: {} compute" in text.text
     assert "mean step" not in text.text
 
 
@@ -174,8 +176,19 @@ def test_evidence_of_a_trace_without_steps_speaks_of_the_recorded_time() -> None
     synth = Synth().kernel(0, 40).kernel(40, 100, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9")
     (block,) = diagnose(synth.run()).findings
     assert [row.label for row in block.finding.evidence] == [
-        "exposed communication", "compute share of step", "exposed all_reduce",
+        "exposed communication", "exposed all_reduce", "compute share",
     ]  # fmt: skip
+    assert title_text(block.finding.title) == "all_reduce is exposed 60 ms in total (60 %)"
+
+
+@pytest.mark.parametrize("name", RULES.load())
+def test_no_title_without_steps_speaks_of_a_step(name: str) -> None:
+    run = build(RULES.get(name).example, fixed=False)
+    host = run.optional("host").filter(~pl.col("name").str.starts_with("ProfilerStep#"))
+    unmarked = Run({**{table: rows for table, rows in run.tables.items() if table != "steps"}, "host": host}, run.path)
+    for block in diagnose(unmarked).findings:
+        assert not re.search(r"\bsteps?\b", title_text(block.finding.title)), title_text(block.finding.title)
+        assert not any(re.search(r"\bsteps?\b", row.label) for row in block.finding.evidence)
 
 
 def test_commands_in_a_table_are_never_cut_nor_words_broken() -> None:

@@ -7,15 +7,17 @@ from collections.abc import Iterable
 import polars as pl
 import pytest
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import is_definition
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.finding import Finding
 from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
-from stepscope.core.synth import build
+from stepscope.core.synth import MS, Synth, build
 from stepscope.render.format import title_text
 from stepscope.report.diagnose import RULES as GROUP
 from stepscope.report.diagnose import diagnose
+from stepscope.report.places import with_source
 
 RULES = GROUP.load()
 LONGEST_TITLE = 100  # characters, in a list of findings
@@ -106,6 +108,32 @@ def test_no_other_rule_fires_on_the_fix(name: str) -> None:
 
 
 @each_rule
+def test_a_line_that_was_sampled_is_named_instead_of_a_definition(name: str) -> None:
+    """Whoever reads the line of a `def` does not know what in it takes the time."""
+    run = with_samples(example(name, fixed=False))
+    for finding in findings(name, run):
+        places = with_source(run, finding).where
+        assert not [place for place in places if is_definition(place.text)]
+
+
+def with_samples(run: Run) -> Run:
+    """The run with source and samples of each function that its spans and loaders name, one line below its `def`."""
+    spans = run.optional("loader_spans").select("file", "line").drop_nulls()
+    sets = run.optional("loaders").select(file="dataset_file", line="dataset_line").drop_nulls()
+    synth = Synth()
+    for file, line in pl.concat([spans, sets]).unique().sort("file", "line").iter_rows():
+        synth.add("sources", file=file, line=line, text="    def __call__(self, sample):")
+        synth.add("sources", file=file, line=line + 1, text="        return work(sample)")
+        synth.add(
+            "worker_stacks", loader=0, worker=0, weight=MS, file=file, line=line + 1, function="__call__",
+            frames=[f"{file}:{line + 1} __call__"], text="return work(sample)",
+        )  # fmt: skip
+    more = synth.run().tables
+    names = ("sources", "worker_stacks")
+    return Run({**run.tables, **{table: pl.concat([run.optional(table), more[table]]) for table in names}}, run.path)
+
+
+@each_rule
 def test_reports_data_and_not_text(name: str) -> None:
     for finding in problem(name):
         assert finding.evidence
@@ -130,6 +158,14 @@ def test_a_label_is_a_short_noun_phrase(name: str) -> None:
                 f"more than four words: {evidence.label}"
             )
             assert not re.search(r"\b(mean|that|which|it|of the)\b", evidence.label), evidence.label
+
+
+@each_rule
+def test_the_first_figure_is_the_cost_of_this_problem_and_not_that_of_the_general_one(name: str) -> None:
+    """A first screen shows three figures; the data wait is the verdict's already."""
+    for finding in problem(name):
+        first = [evidence.label for evidence in finding.evidence[:3]]
+        assert first[0] != "data wait per step" or name == "input-bound", first
 
 
 @each_rule

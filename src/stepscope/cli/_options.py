@@ -51,6 +51,7 @@ class RunOptions:
     loader: str = DEFAULT_LOADER
     loader_lines: str | None = None
     settings: str | None = None
+    no_source: bool = False
 
 
 def recording(options: RunOptions) -> RecordingOptions:
@@ -69,6 +70,7 @@ def recording(options: RunOptions) -> RecordingOptions:
         lines_hz=_lines("--lines", options.lines, DEFAULT_LINES_HZ),
         loader=options.loader,
         loader_lines_hz=_loader_lines(options),
+        source=not options.no_source,
         overrides=None if options.settings is None else loader_settings(options.settings),
     )
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import TextIO
 
 __all__ = ["paged_output", "pager"]
 
@@ -31,7 +31,7 @@ class _Terminal(io.StringIO):
 
 
 @contextmanager
-def paged_output(terminal: IO[str]) -> Iterator[IO[str]]:
+def paged_output(terminal: TextIO) -> Iterator[TextIO]:
     """A stream whose text is shown on the terminal when the block ends, through a pager where it is longer."""
     text = _Terminal(terminal.encoding)
     yield text
@@ -53,7 +53,7 @@ def pager() -> tuple[str, ...]:
     return words if words and shutil.which(words[0]) else ()
 
 
-def _shown(command: tuple[str, ...], text: str, terminal: IO[str]) -> bool:
+def _shown(command: tuple[str, ...], text: str, terminal: TextIO) -> bool:
     """Whether the pager could be started; it may be left before the end of the text."""
     terminal.flush()
     try:

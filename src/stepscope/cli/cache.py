@@ -40,11 +40,12 @@ Examples:
     "--format", "form", type=click.Choice(["text", "json"]), default="text", help="Output format [default: text]"
 )
 def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
-    """Show what the cache holds: each trace that was parsed, so that opening it again takes a moment.
+    """Show the parsed traces in the cache. They open fast the next time.
 
-    A trace is known by its content, wherever it lies. The least recently used ones go when the cache takes 20 GB or a
-    tenth of the free disk. STEPSCOPE_CACHE_DIR names another folder for it; --no-cache of the other commands does
-    without. The page of a large trace is kept as well; --clear forgets all pages, whichever traces are named.
+    Traces are found by content, so a moved or copied file stays cached. Beyond 20 GB or a tenth of the free disk, the
+    least recently used traces are removed. STEPSCOPE_CACHE_DIR sets the folder. Other commands take --no-cache.
+
+    The cache also holds the pages of large traces. --clear always removes all pages.
     """
     from stepscope.cli._report_cache import forget_reports
     from stepscope.storage.cache import VARIABLE, user_cache

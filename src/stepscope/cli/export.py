@@ -37,7 +37,7 @@ Examples:
 """
 
 
-@click.command("export", epilog=_EXAMPLES, short_help="Write for Perfetto, with what was found, or for speedscope.")
+@click.command("export", epilog=_EXAMPLES, short_help="Write a file for Perfetto or speedscope.")
 @click.argument("paths", metavar="TRACE...", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--overlay", metavar="NAMES",
@@ -56,15 +56,12 @@ Examples:
 def COMMAND(
     paths: tuple[str, ...], overlay: str | None, output: str | None, kind: str | None, force: bool, no_cache: bool
 ) -> None:
-    """Write TRACE with tracks for idle gaps, the critical path, counters and DataLoader workers: open it in
-    ui.perfetto.dev.
+    """Add tracks for idle gaps, the critical path, counters and DataLoader workers to TRACE, for ui.perfetto.dev.
 
-    The trace's own events stay as they are. A file whose name ends in .gz is packed. Of several traces, such as the
-    ranks of a folder or the traced windows of a run, each gets a file of its own, on its own clock. Of a run without a
-    traced window the input pipeline and the steps are written, unless it was run with --loader off.
+    The events of the trace do not change. Names that end in .gz are compressed. Each rank and each traced window gets
+    its own file, on its own clock. A run without a trace gives its steps and its input pipeline.
 
-    With --format speedscope one file is written for all that is named: samples of lines, of workers too, and every
-    thread of the host; open it in www.speedscope.app.
+    --format speedscope writes one file for www.speedscope.app: line samples, also of workers, and all host threads.
     """
     if kind == "speedscope" or (kind is None and (output or "").removesuffix(".gz").endswith(_SPEEDSCOPE)):
         if overlay is not None:

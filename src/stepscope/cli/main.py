@@ -10,6 +10,8 @@ import errno
 import gc
 import importlib
 import os
+import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -132,11 +134,9 @@ class Commands(click.Group):
         """As click does; an unknown command is answered with the nearest one."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            hint = nearest(name, self.list_commands(ctx)) or "`stepscope --help` lists the commands"
-            if name.endswith(".py") or Path(name).exists():
-                verb = "run" if name.endswith(".py") else "report"
-                hint = f"did you mean `stepscope {verb} {name}`?"
-            raise Failure(f"{name} is not a command: {hint}")
+            meant = meant_by(args)
+            hint = f"did you mean `{meant}`?" if meant else nearest(name, self.list_commands(ctx))
+            raise Failure(f"{name} is not a command: {hint or '`stepscope --help` lists the commands'}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -155,6 +155,16 @@ class Commands(click.Group):
         except KeyboardInterrupt as stopped:
             click.echo("stepscope: stopped", err=True)
             raise click.exceptions.Exit(128 + signal.SIGINT) from stopped
+
+
+def meant_by(words: list[str]) -> str:
+    """The command that somebody meant who wrote a job or a path instead of one; empty where it is neither."""
+    name = words[0]
+    if name.endswith(".py"):
+        return shlex.join(["stepscope", "run", "--", "python", *words])
+    if shutil.which(name) and (len(words) > 1 or os.sep in name):  # a name alone is rather a misspelled command
+        return shlex.join(["stepscope", "run", "--", *words])
+    return shlex.join(["stepscope", "report", *words]) if Path(name).exists() else ""
 
 
 def nearest(name: str, names: list[str]) -> str:

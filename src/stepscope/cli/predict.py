@@ -88,14 +88,16 @@ def COMMAND(
 ) -> None:
     """Predict the mean training step of PATH, recorded with `stepscope run`, after a change.
 
-    Names for --faster and --without are those of `stepscope show loader_transforms`, in full or their last part, and
-    sample, transform, decode, read, label, collate, fetch, serialize and step; batch=8 are batches of an eighth of the
-    bytes, as of uint8 instead of float64. Times are a step's; with --batch-size how much a step grows is assumed, and
-    `saved` is against what recorded steps take for as many samples; --format json has them in whole nanoseconds.
+    --faster and --without take names of `stepscope show loader_transforms`, in full or the last part. They also take
+    the stages sample, transform, decode, read, label, collate, fetch, serialize and step. batch=8 makes batches 8×
+    smaller, as uint8 instead of float64 does.
 
-    With --calibrate the command of the run is started once more where it ran, as it is, and ended by SIGTERM after some
-    hundred steps: what it writes (checkpoints, logs, entries of a tracker) it writes again. In between training gets
-    batches that lie ready. It is kept in PATH, and predictions from PATH use it from then on.
+    Times are per step. With --batch-size, the growth of a step is an assumption, and `saved` is per sample.
+    --format json has whole nanoseconds.
+
+    --calibrate runs the recorded command once more and stops it with SIGTERM after a few hundred steps. The command
+    writes its checkpoints, logs and tracker entries again. At times, training gets batches that are ready. PATH keeps
+    the result for later predictions.
     """
     form = format_for(form, output, _SUFFIXES, "table")
     check_output(output)

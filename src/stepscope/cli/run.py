@@ -90,6 +90,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
     help="Progress on stderr: auto, lines, none [default: auto]",
 )  # fmt: skip
+@click.option("--no-source", is_flag=True, help="Record no lines of your source code")
 @click.option("--no-report", is_flag=True, help="Record only, without the report")
 @click.option("--quiet", is_flag=True, help="Print errors only")
 @click.argument(
@@ -175,32 +176,32 @@ def _close(end: Exit, folder: str, report_process: ReportProcess | None, *, quie
         if end.code == NOT_EXECUTABLE:
             click.echo("  chmod +x it, or name the program that runs it: stepscope run -- bash FILE", err=True)
         return
-    if end.recorded and report_process is not None:
-        _analyze(report_process)
+    reported = end.recorded and report_process is not None and _analyze(report_process)
     for note in end.not_recorded[:_NOTES_SHOWN]:
         _say(f"not recorded: {note['what']}: {note['why']}")
     if len(end.not_recorded) > _NOTES_SHOWN:
         _say(f"not recorded: {len(end.not_recorded) - _NOTES_SHOWN} more, see {os.path.join(folder, 'end.json')}")
     if end.recorded and not quiet:
         _say(f"recorded in {folder}")
-        click.echo(f"  stepscope report {_quoted(folder)}", err=True)
-        click.echo(f"  stepscope report {_quoted(folder)} --format html -o report.html", err=True)
+        if not reported:
+            click.echo(f"  stepscope report {_quoted(folder)}", err=True)
 
 
-def _analyze(report_process: ReportProcess) -> None:
-    """Print the first screen of the report to stderr, from a process of its own."""
+def _analyze(report_process: ReportProcess) -> bool:
+    """Print the first screen of the report to stderr, from a process of its own; true if it is there."""
     click.echo("", err=True)
     try:
         code, said = report_process.verdict()
     except (OSError, KeyboardInterrupt) as failure:
         _say(f"the recording was not analyzed: {str(failure) or 'interrupted'}")
-        return
+        return False
     if code:
         lines = said.splitlines()
         why = lines[0] if code == 2 and lines else lines[-1] if lines else f"ended with {code}"
         why = why.removeprefix("stepscope: ")
         _say(why if why.startswith(PARTLY) else f"the recording could not be analyzed: {why}")
     click.echo("", err=True)
+    return not code
 
 
 def _say(words: str) -> None:

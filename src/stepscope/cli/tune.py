@@ -36,9 +36,9 @@ Examples:
 """
 
 
-@click.group("tune", epilog=_EXAMPLES, short_help="Try other settings in short trials, and say which wins.")
+@click.group("tune", epilog=_EXAMPLES, short_help="Measure other settings in short trials of the job.")
 def COMMAND() -> None:
-    """Run the job for short trials with other settings, measure, and say which wins and what line to change.
+    """Measure other settings in short trials of the job. Print the fastest one and the line to change.
 
     The script is not touched.
     """
@@ -71,12 +71,12 @@ def _loader(
 ) -> None:  # fmt: skip
     """Find num_workers, prefetch_factor, persistent_workers and pin_memory of the DataLoader that trains.
 
-    COMMAND is started anew for each trial, and ended by SIGTERM after enough steps: what it writes (checkpoints, logs,
-    entries of a tracker) it writes in every trial, and a checkpoint that is being written then is lost. Give it another
-    place for them where that matters. Its output goes to a file in the folder of the trial.
+    Each trial starts COMMAND and stops it with SIGTERM after some steps. Every trial writes checkpoints, logs and
+    tracker entries; a checkpoint in progress at the end is lost. Use another output folder where that matters. The
+    trial's folder holds its output.
 
-    Loaders whose iteration begins with gradients on get the settings; loaders for evaluation keep theirs. Trials take
-    turns, to and fro, and end once a difference is clear or the budget is spent. It may end without a winner.
+    Only loaders for training get the settings. Trials alternate between settings. They end when a difference is clear
+    or the budget is spent. There may be no winner.
     """
     if not command:
         raise BadInput("tune loader", "no command to run", next_step="stepscope tune loader -- python train.py")

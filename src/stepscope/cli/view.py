@@ -40,9 +40,10 @@ Examples:
 def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, port: int, **words: Any) -> None:
     """Serve PATH as a page: a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
-    The page is that of `report --format html`, and every table is in it whole. Only this machine can reach it; with
-    another --host the address holds a token, and who does not know it gets nothing. Several PATHs are ranks of one
-    run; with --compare they are two runs, each a PATH as above.
+    The page is that of `report --format html`, with every table in full. By default only this machine can open it.
+    With another --host, every request needs the token in the printed address.
+
+    Several PATHs are the ranks of one run. With --compare they are two runs.
     """
     if compare and len(paths) != 2:
         told = f"takes two runs, and {len(paths)} PATHs were named"

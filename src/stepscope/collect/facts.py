@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "PLACES",
     "class_place",
     "distributed",
     "function_place",
@@ -22,6 +23,9 @@ __all__ = [
     "process",
     "torch_settings",
 ]
+
+PLACES = ("dataset", "collate", "made")
+"""Of a loader: what has a file and a line."""
 
 _OPTIMIZER_OPTIONS = ("foreach", "fused", "capturable", "differentiable", "amsgrad", "maximize")
 _WRAPPERS = 8  # Subset of Subset of ...: enough for any script, and a bound for a cycle
@@ -181,7 +185,7 @@ def plain_function(function: Any) -> Any:
 def function_place(function: Any) -> tuple[str | None, int | None]:
     """File and line of a function, below what wraps it; None for one that is not of Python."""
     code = getattr(plain_function(function), "__code__", None)
-    return (None, None) if code is None else (code.co_filename, code.co_firstlineno)
+    return (None, None) if code is None else (_absolute(code.co_filename), code.co_firstlineno)
 
 
 def class_place(kind: type) -> tuple[str | None, int | None]:
@@ -193,6 +197,11 @@ def class_place(kind: type) -> tuple[str | None, int | None]:
                 if place[0] is not None:
                     return place
     return None, None
+
+
+def _absolute(file: str) -> str:
+    """As stacks have it; what is no path stays."""
+    return file if file.startswith("<") else os.path.abspath(file)
 
 
 def _abstract(kind: type) -> bool:

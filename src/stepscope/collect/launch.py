@@ -15,7 +15,7 @@ from ..run_format.files import END, RUN, RUN_DIR
 from ..run_format.options import VARIABLE, RecordingOptions
 from .notes import collected_notes
 from .run_folder import make_folder, write_json
-from .secrets import redacted
+from .secrets import redacted, without_scripts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def begin_run(
         "format": "stepscope-run",
         "version": 1,
         "stepscope": _version(),
-        "command": redacted(command),
+        "command": redacted(command if options.source else without_scripts(command)),
         "cwd": cwd or os.getcwd(),
         "host": socket.gethostname(),
         "started_epoch_ns": time.time_ns(),

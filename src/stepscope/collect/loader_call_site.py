@@ -7,13 +7,13 @@ import weakref
 
 from .guards import own_errors
 from .hooks import dressed
-from .stack_frames import LIBRARY, STANDARD, USER, Origins
+from .origins import LIBRARY, STANDARD, USER, Origins
 from .warning_frames import hidden_from_warnings
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
     from typing import Any
 
 __all__ = ["MADE", "Makers", "init_hook"]
@@ -39,7 +39,8 @@ class Makers:
             return
 
     def _maker(self, loader: Any, frame: FrameType | None) -> tuple[str | None, int | None, str | None]:
-        while frame is not None and _constructs(frame, loader):
+        constructors = _constructors(type(loader))
+        while frame is not None and frame.f_code in constructors:
             frame = frame.f_back
         if frame is None:
             return None, None, None
@@ -66,13 +67,28 @@ def init_hook(original: Callable[..., None], makers: Makers) -> Callable[..., No
     """`original`, the constructor of a loader, which then knows who called it."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+        try:
+            original(self, *args, **kwargs)
+        except BaseException as error:
+            error.__traceback__ = error.__traceback__.tb_next  # type: ignore[union-attr]  # not this frame
+            raise
         makers.mark(self, sys._getframe(1))
 
     return dressed(__init__, original)
 
 
-def _constructs(frame: FrameType, loader: Any) -> bool:
-    """Whether the frame is a constructor of a class below, or a library's around it: its first word is the loader."""
-    code = frame.f_code
-    return bool(code.co_argcount) and frame.f_locals.get(code.co_varnames[0]) is loader
+def _constructors(kind: type) -> set[CodeType]:
+    """The code of the constructors of a class and those above it, and of what libraries have put around them.
+
+    They are known by the class alone: looking at the locals of a frame would keep alive what the job lets go.
+    """
+    found: set[CodeType] = set()
+    for owner in kind.__mro__:
+        function = vars(owner).get("__init__")
+        while function is not None:
+            code = getattr(function, "__code__", None)
+            if code is None or code in found:
+                break
+            found.add(code)
+            function = getattr(function, "__wrapped__", None)
+    return found

@@ -97,11 +97,12 @@ class _Probe:
     def __init__(self, run_dir: str) -> None:
         import stepscope
 
-        from . import hooks
+        from . import hooks, loader_call_site
         from .session import Session
         from .step_clock.marks import mark_step
 
         self._hooks, self._run_dir = hooks, run_dir
+        self._call_site, self._makers = loader_call_site, loader_call_site.Makers()
         session = Session(run_dir, _grad_enabled())
         self._clock, self._registry, self._learn = session.clock, session.registry, session.learn
         stepscope._mark = lambda: mark_step(self._clock)
@@ -127,8 +128,8 @@ class _Probe:
             return
         from .dataloader.hooks import install
 
-        lines_hz = options.loader_lines_hz
-        self._loading = install(module, self._run_dir, self._registry.known, asked == "all", lines_hz)
+        lines_hz, source = options.loader_lines_hz, options.source
+        self._loading = install(module, self._run_dir, self._registry.known, asked == "all", lines_hz, source)
 
     def stateful_loader(self, module: Any) -> None:
         self._hook_loader(module.StatefulDataLoader)
@@ -141,15 +142,14 @@ class _Probe:
         loader.__iter__ = self._hooks.iter_hook(
             self._clock, loader.__iter__, self._registry.use_of, self._registry.unmarked
         )
+        loader.__init__ = self._call_site.init_hook(loader.__init__, self._makers)
         wanted = _options().overrides
         if wanted is None:
             return
-        from . import loader_call_site, overrides
+        from . import overrides
 
         if self._overrides is None:
-            self._makers = loader_call_site.Makers()
             self._overrides = overrides.Overrides(wanted, self._learn, self._registry.known)
-        loader.__init__ = loader_call_site.init_hook(loader.__init__, self._makers)
         loader.__iter__ = overrides.iter_hook(self._overrides, loader.__iter__, self._registry.forget)
 
     def optimizer(self, module: Any) -> None:

@@ -1,4 +1,4 @@
-"""Takes secrets out of a command line before it is written anywhere: a run is shared more widely than a shell.
+"""Takes secrets out of command lines and source lines before they are written: runs are shared more than shells.
 
 The names of arguments stay, and so does the form: what is hidden is the value alone.
 """
@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HIDDEN", "redacted"]
+__all__ = ["HIDDEN", "redacted", "redacted_code", "without_scripts"]
 
 HIDDEN = "[hidden]"
 """Stands for a value that is not written down."""
@@ -40,6 +40,11 @@ _KNOWN_TOKENS = re.compile(
 )
 _INLINE = re.compile(r"((?:^|[\s;&('\"])([A-Za-z_][\w.-]*)=)(\"[^\"]*\"|'[^']*'|[^\s;&|'\")]+)")
 _OPTION = re.compile(r"((?:^|\s)(--?[A-Za-z][\w.-]*)[ =]+)(\"[^\"]*\"|'[^']*'|[^\s;&|'\"-][^\s;&|'\"]*)")
+_LITERAL = re.compile(
+    r"(([A-Za-z_][\w.-]*)[\"']?\]?\s*(?::[^=\"']*?)?(?:[:=,]|==)\s*[rbfuRBFU]{0,2})"
+    r"(\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?)"
+)
+"""In source: a name, as an argument, a variable, a key or an annotated field, and the text that it is given."""
 
 
 def redacted(words: Sequence[object]) -> list[str]:
@@ -57,6 +62,18 @@ def redacted(words: Sequence[object]) -> list[str]:
     return hidden
 
 
+def redacted_code(line: str) -> str:
+    """A source line with HIDDEN in the place of each secret text: what a name with a secret is given, and tokens."""
+    if '"' in line or "'" in line:
+        line = _LITERAL.sub(_if_secret, line)
+    return _without_tokens(line)
+
+
+def without_scripts(words: Sequence[str]) -> list[str]:
+    """The words of a command line with HIDDEN in the place of a program that is one of them: `python -c PROGRAM`."""
+    return [HIDDEN if before == "-c" else word for before, word in zip(["", *words], words)]
+
+
 def _word(word: str, *, is_script: bool) -> str:
     assigned = None if is_script else _ASSIGNMENT.match(word)
     if assigned and _names_a_secret(assigned.group(1)) and assigned.group(2):
@@ -64,9 +81,17 @@ def _word(word: str, *, is_script: bool) -> str:
     if is_script or any(letter in word for letter in " \n\t;"):
         word = _INLINE.sub(_if_secret, word)
         word = _OPTION.sub(_if_secret, word)
-    word = _IN_URL.sub(rf"\1:{HIDDEN}@", word)
-    word = _PARAMETER.sub(lambda found: found.group(1) + HIDDEN if _names_a_secret(found.group(2)) else found[0], word)
-    word = _HEADER.sub(rf"\1{HIDDEN}", word)
+    return _without_tokens(word)
+
+
+def _without_tokens(word: str) -> str:
+    """Text without the passwords of URLs and what looks like a token. Most text has nothing that could be one."""
+    if "://" in word:
+        word = _IN_URL.sub(rf"\1:{HIDDEN}@", word)
+    if "=" in word:
+        word = _PARAMETER.sub(lambda told: told.group(1) + HIDDEN if _names_a_secret(told.group(2)) else told[0], word)
+    if " " in word:
+        word = _HEADER.sub(rf"\1{HIDDEN}", word)
     return _KNOWN_TOKENS.sub(HIDDEN, word)
 
 

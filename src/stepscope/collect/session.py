@@ -14,8 +14,10 @@ from ..run_format.records import FLAG_TRACING, STEP
 from . import facts, fields
 from .compilable import uncompiled
 from .guards import own_errors
+from .origins import Origins
 from .recorder import Recorder, leave_ending, leave_note
 from .registry import Registry
+from .sources import Sources
 from .step_clock.clock import State, StepClock
 from .step_clock.observer import Observer
 from .step_clock.training_thread import OFF
@@ -57,6 +59,7 @@ class Session(Observer):
         self._device: Any = None
         self._sampler: Any = None
         self._options = RecordingOptions()
+        self._sources: Sources | None = None
         self._helpers: list[tuple[str, Any]] = []
 
     # -- what is learnt ----------------------------------------------------------------------------------------------
@@ -67,6 +70,13 @@ class Session(Observer):
             self._facts.append(row)
         else:
             self._attempt("facts", lambda recorder: recorder.append(files.FACTS, row))
+            self._attempt("source lines", lambda _: self._keep_source(row))
+
+    def _keep_source(self, row: dict[str, Any]) -> None:
+        """The lines around the places that a fact names."""
+        if self._sources is not None:
+            for what in facts.PLACES:
+                self._sources.keep_users(row.get(f"{what}_file"), row.get(f"{what}_line"))
 
     def note(self, what: str, why: object) -> None:
         """Say what is not recorded, or keep that until there is a file. Never raises."""
@@ -123,7 +133,6 @@ class Session(Observer):
             return 0
         atexit.register(self.close)  # again: before what was registered until now
         _close_with_multiprocessing(self.close)
-        self._attempt("trace and lines", self._read_options)
         self._attempt("device step times", self._start_device_clock)
         self._attempt("trace", self._start_window)
         self._attempt("lines", self._start_lines)
@@ -152,6 +161,7 @@ class Session(Observer):
         for what, why in self._notes:
             recorder.note(what, why)
         known = self._described(lambda: facts.torch_settings(torch), "facts of torch")
+        self._attempt("trace and lines", self._read_options)
         for fact in [*self._facts, known, group]:
             if fact is not None:
                 self.learn(fact)
@@ -164,8 +174,10 @@ class Session(Observer):
             self.note(what, error)
             return None
 
-    def _read_options(self, _: Recorder) -> None:
+    def _read_options(self, recorder: Recorder) -> None:
         self._options = RecordingOptions.from_environment()
+        if self._options.source:
+            self._sources = Sources(lambda row: recorder.append(files.SOURCES, row), Origins())
 
     def _start_device_clock(self, recorder: Recorder) -> None:
         cuda = getattr(sys.modules["torch"], "cuda", None)
@@ -187,7 +199,7 @@ class Session(Observer):
         if hz:
             from .line_sampler.lines import Sampler
 
-            self._sampler = Sampler(self.clock.state, recorder, hz)
+            self._sampler = Sampler(self.clock.state, recorder, hz, sources=self._sources)
             self._sampler.spares_traced_steps = "memory" in self._options.extras
             self._sampler.start()
             self._helpers.append(("lines", self._sampler))

@@ -1,4 +1,4 @@
-"""Whose code a stack frame is, and how a stack is described: user frames, the library call below them, the innermost.
+"""How a stack is described: the user's frames, the library call below them, the innermost frame.
 
 A frame is known by its code object and the offset of its last instruction, which stay true while the thread runs on;
 line and expression are looked up once, when a stack is first seen.
@@ -6,31 +6,25 @@ line and expression are looked up once, when a stack is first seen.
 
 from __future__ import annotations
 
-import os
-import sys
-import sysconfig
-
-from .warning_frames import PREFIXES as OWN_PREFIXES
+from .called_names import called_names
+from .origins import LIBRARY, RECORDER, USER, Origins
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
+    from .sources import Sources
+
     Spot = tuple[CodeType, int]  # code, offset of the instruction in bytes
 
-__all__ = ["OTHER_STACKS", "Describer", "Origins"]
-
-STANDARD, LIBRARY, USER, RECORDER, TRACING, COLLECTING = range(6)
-"""Whose code: Python's own; an installed package; the user's; stepscope's; stepscope's while it traces, or while it
-takes the time of the garbage collector."""
+__all__ = ["OTHER_STACKS", "Describer"]
 
 DEEPEST = 32
 """User frames kept of a stack, the innermost ones: a description is for reading."""
 
 _BETWEEN = 24  # library frames kept, the innermost ones: a framework calls its callbacks some twenty frames deep
 _COMPUTES = ("torch", "functorch", "numpy")  # packages whose inner frames say nothing that `call` and `leaf` do not
-_LONGEST = 200  # characters of a source line or expression: enough to recognize it
 
 OTHER_STACKS: dict[str, Any] = {
     "frames": [], "texts": [], "call": None, "leaf": ["<other stacks>", 0, "<other stacks>"], "text": "",
@@ -44,74 +38,15 @@ _OPERATIONS = ("CALL", "PRECALL", "BINARY", "COMPARE", "UNARY", "LOAD_ATTR", "GE
 _INSTRUMENTED = "INSTRUMENTED_"
 _STANDING_IN = ("INSTRUMENTED_LINE", "INSTRUMENTED_INSTRUCTION", "ENTER_EXECUTOR")  # what for is kept elsewhere
 
-_OWN_FILES = {"window.py": TRACING, "recording.py": TRACING, "tracer.py": TRACING, "garbage.py": COLLECTING}
-
-
-class Origins:
-    """Sorts source files by whose they are; each file name is judged once."""
-
-    def __init__(self) -> None:
-        paths = sysconfig.get_paths()
-        self._own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-        self._standard = _folders({paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)})
-        self._library = _folders({paths["purelib"], paths["platlib"]})
-        self._scripts = _folders({paths["scripts"], os.path.dirname(sys.executable or paths["scripts"])})
-        temporary = os.path.join(os.path.abspath(os.environ.get("TMPDIR") or "/tmp"), "torchinductor_")
-        self._generated = (temporary, os.environ.get("TORCHINDUCTOR_CACHE_DIR") or temporary)
-        self._known: dict[str, int] = {}
-
-    def of(self, filename: str) -> int:
-        """STANDARD, LIBRARY, USER, RECORDER, TRACING or COLLECTING."""
-        kind = self._known.get(filename)
-        if kind is None:
-            kind = self._known[filename] = self._judge(filename)
-        return kind
-
-    def shown(self, filename: str) -> str:
-        """The name to write down: library paths relative to their site directory."""
-        if self.of(filename) not in (STANDARD, LIBRARY):
-            return os.path.abspath(filename) if self._is_path(filename) else filename
-        for marker in ("site-packages", "dist-packages"):
-            _, found, rest = filename.rpartition(os.sep + marker + os.sep)
-            if found:
-                return rest
-        for folder in (*self._library, *self._standard):
-            if filename.startswith(folder):
-                return filename[len(folder) :]
-        return filename
-
-    def package(self, filename: str) -> str:
-        """The top-level name of the installed package that a LIBRARY file belongs to."""
-        return self.shown(filename).split(os.sep, 1)[0]
-
-    def _judge(self, filename: str) -> int:
-        if filename.startswith(OWN_PREFIXES):
-            return RECORDER
-        if not self._is_path(filename):
-            typed = filename == "<stdin>" or filename.startswith("<ipython-input")
-            return USER if typed or (filename == "<string>" and sys.argv[:1] == ["-c"]) else STANDARD
-        path = os.path.abspath(filename)
-        if path.startswith(self._own):
-            return _OWN_FILES.get(os.path.basename(path), RECORDER)
-        if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
-            return LIBRARY
-        if path.startswith((*self._library, *self._generated)):
-            return LIBRARY
-        if path.startswith(self._standard):
-            return STANDARD
-        started_by_pip = path.startswith(self._scripts) and not path.endswith(".py")
-        return STANDARD if started_by_pip else USER
-
-    @staticmethod
-    def _is_path(filename: str) -> bool:
-        return not filename.startswith("<")
-
 
 class Describer:
-    """Describes stacks for frames.jsonl; `spots` innermost first."""
+    """Describes stacks for frames.jsonl; `spots` innermost first.
 
-    def __init__(self, origins: Origins) -> None:
-        self._origins = origins
+    `sources` takes the lines around the user's frames; None: of the source only the names that it calls are written.
+    """
+
+    def __init__(self, origins: Origins, sources: Sources | None) -> None:
+        self._origins, self._sources = origins, sources
 
     def describe(self, spots: tuple[Any, ...]) -> dict[str, Any]:
         """The row of frames.jsonl without its id. `spots` holds code, offset, code, offset, …, innermost first."""
@@ -122,7 +57,7 @@ class Describer:
         users = self._user_frames(stack)
         row: dict[str, Any] = {
             "frames": [self._frame(stack[index]) for index in reversed(users[:DEEPEST])],
-            "texts": [_source_line(*stack[index]) for index in reversed(users[:DEEPEST])],
+            "texts": [self._text(*stack[index]) for index in reversed(users[:DEEPEST])],
             "call": None,
             "leaf": self._frame(stack[0]),
             "text": "",
@@ -132,7 +67,7 @@ class Describer:
         if users:
             innermost = users[0]
             row["text"] = row["texts"][-1]
-            row["segment"] = _expression(*stack[innermost])
+            row["segment"] = self._expression(*stack[innermost])
             if innermost:
                 row["call"] = self._frame(stack[innermost - 1])
                 row["between"] = self._between(stack[1 : innermost - 1])
@@ -164,13 +99,27 @@ class Describer:
                 break
         return told[::-1]
 
+    def _text(self, code: CodeType, offset: int) -> str:
+        from .sources import source_line
+
+        line = _line(code, offset)
+        if self._sources is None:
+            return called_names(source_line(code.co_filename, line))
+        if self._origins.package(code.co_filename) not in _COMPUTES:
+            self._sources.keep(code.co_filename, line)
+        return source_line(code.co_filename, line)
+
+    def _expression(self, code: CodeType, offset: int) -> str | None:
+        from .sources import fit
+
+        found = _expression(code, offset)
+        if found is None:
+            return None
+        return fit(found if self._sources is not None else called_names(found)) or None
+
     def _frame(self, spot: Spot) -> list[str | int]:
         code, offset = spot
         return [self._origins.shown(code.co_filename), _line(code, offset), code.co_name]
-
-
-def _folders(paths: set[str]) -> tuple[str, ...]:
-    return tuple({os.path.abspath(path).rstrip(os.sep) + os.sep for path in paths if path})
 
 
 def _line(code: CodeType, offset: int) -> int:
@@ -190,18 +139,13 @@ def _line(code: CodeType, offset: int) -> int:
     return found
 
 
-def _source_line(code: CodeType, offset: int) -> str:
-    import linecache
-
-    return linecache.getline(code.co_filename, _line(code, offset)).strip()[:_LONGEST]
-
-
 def _expression(code: CodeType, offset: int) -> str | None:
     """The source of the call or operation at `offset`; None for another kind of instruction and before Python 3.11."""
     if not hasattr(code, "co_positions") or offset < 0:
         return None
     import itertools
-    import linecache
+
+    from .sources import source_lines
 
     if not _operation(code.co_code, offset).startswith(_OPERATIONS):
         return None
@@ -210,11 +154,13 @@ def _expression(code: CodeType, offset: int) -> str | None:
     first, last, begin, end = next(positions, (None, None, None, None))
     if first is None or last is None or begin is None or end is None:
         return None
-    lines = [linecache.getline(code.co_filename, number).encode() for number in range(first, last + 1)]
+    lines = [text.encode() for text in source_lines(code.co_filename, first, last)]
+    if len(lines) <= last - first:
+        return None
     lines[-1] = lines[-1][:end]  # columns count bytes of UTF-8
     lines[0] = lines[0][begin:]
     text = b"".join(lines).decode("utf-8", "replace")
-    return " ".join(text.split())[:_LONGEST] or None
+    return " ".join(text.split()) or None
 
 
 def _operation(bytecode: bytes, offset: int) -> str:

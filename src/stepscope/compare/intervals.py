@@ -46,23 +46,23 @@ def _interval(title: str, ratio: Ratio, outcome: Outcome, meaning: str) -> Inter
 
 def _meaning(ratio: Ratio, outcome: Outcome) -> str:
     leaves_out = ratio.low > 1 or ratio.high < 1
-    also = f", also when it is widened by {_OTHERWISE}" if outcome.allowed > 1 else ""
+    also = f", even widened by {_OTHERWISE}" if outcome.allowed > 1 else ""
     match outcome.kind:
         case "faster":
             return f"A difference: the whole interval is above 1{also}."
         case "slower":
             return f"A difference: the whole interval is below 1{also}."
         case "same" if abs(math.log(ratio.estimate)) <= math.log1p(SAME) and leaves_out:
-            return "No difference to speak of: it is below 1 %, and two runs of one command differ by more."
+            return "No relevant difference: it is below 1 %, and two runs of one command differ by more."
         case "same":
-            return "No difference that the noise would not make: the interval holds 1, and is narrow."
+            return "No difference beyond noise: the interval includes 1 and is narrow."
     causes = {doubt.cause for doubt in outcome.because}
     if "traced" in causes:
-        return "It decides nothing: the steps of one run were traced, and tracing makes steps longer."
+        return "Inconclusive: one run was traced, and tracing makes steps longer."
     if "few-steps" in causes:
-        return "It decides nothing: too few steps are behind it."
+        return "Inconclusive: too few steps."
     if leaves_out and outcome.allowed > 1:
-        return f"It cannot be called a difference: widened by {_OTHERWISE}, the interval holds 1."
+        return f"Inconclusive: widened by {_OTHERWISE}, the interval includes 1."
     if "wide" in causes:
-        return "It cannot be called a difference: the interval holds 1, and is wide."
-    return f"Neither a difference nor none: the interval holds 1, and widened by {_OTHERWISE} it is wide."
+        return "Inconclusive: the interval includes 1 and is wide."
+    return f"Inconclusive: the interval includes 1, and widened by {_OTHERWISE} it is wide."

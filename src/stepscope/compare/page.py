@@ -295,7 +295,7 @@ def _findings(findings: tuple[FoundChange, ...]) -> Iterable[Block]:
         (title_text(found.title), found.rule, _found(found), _gain(found.a), _gain(found.b)) for found in findings
     )
     if rows:
-        yield Text("Savings are the most that fixing a problem is expected to save of the mean step.")
+        yield Text("Savings are upper ends of the predicted gain per step.")
         yield Table("", columns, rows)
 
 
@@ -314,16 +314,16 @@ def _compared(comparison: Comparison) -> Iterable[Block]:
         yield _steps(name, side, series)
     if comparison.speed.ratio:
         yield Text(
-            "The interval is from blocks of consecutive steps drawn with replacement. It tells the noise of the steps "
-            "of these two runs; two runs of one command differ by more, so repeat a close result."
+            "The interval is a block bootstrap over the steps. It covers noise within these two runs. Two runs of one "
+            "command differ by more, so repeat a close comparison."
         )
     a, b = comparison.a, comparison.b
     both = {"device time": (a.device, b.device), "traced steps": (a.breakdown, b.breakdown)}
     lacking = [what for what, sides in both.items() if (sides[0] is None) != (sides[1] is None)]
     if lacking:
-        yield Text(f"Not compared, because one of the runs has none: {', '.join(lacking)}.")
+        yield Text(f"Recorded in one run only, so not compared: {', '.join(lacking)}.")
     if a.calls and b.calls and not comparison.trees:
-        yield Text("Calls are not matched by path, because only one of the runs marks its steps.")
+        yield Text("Calls are not matched by path: only one run has step markers.")
 
 
 def _steps(name: str, side: Side, series: Series | None) -> Text:
@@ -331,7 +331,7 @@ def _steps(name: str, side: Side, series: Series | None) -> Text:
         return Text(f"{name}: no steps.")
     kind = "traced" if series.traced else "untraced"
     clock = " and ".join(series.clocks) or "of the source"
-    text = f"{name}: {many(len(series.times), f'{kind} step')}, timed by the clock {clock}; {{}} left out."
+    text = f"{name}: {many(len(series.times), f'{kind} step')}, on the clock {clock}; {{}} left out."
     if side.traced_steps and not series.traced:
         text += f" Operators and kernels are from {many(side.traced_steps, 'traced step')}."
         values = (Value(len(series.times), "count"), Value(series.left_out, "count"), Value(side.traced_steps, "count"))

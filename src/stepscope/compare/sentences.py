@@ -8,13 +8,13 @@ from stepscope.core.report import Text, Value
 
 __all__ = ["doubt_text", "samples_text", "verdict_text"]
 
-_LONGER = "let both runs take more steps"
+_LONGER = "record more steps of both runs"
 _STEADY = (
-    "to make speed steady, fix the seed (`torch.manual_seed(0)`), do not shuffle, use batches of one shape, and keep "
-    "checkpoints and validation out of the compared steps"
+    "for steady steps, fix the seed (`torch.manual_seed(0)`), use batches of one shape, and do not shuffle, validate "
+    "or save checkpoints"
 )
 _EQUAL = 0.005  # of 1: a ratio that three digits do not tell from it
-_CLOCKS = "tracing makes steps longer, so only like compares with like"
+_CLOCKS = "tracing makes steps longer"
 
 
 def verdict_text(comparison: Comparison) -> Text:
@@ -28,7 +28,7 @@ def verdict_text(comparison: Comparison) -> Text:
         case "slower" if ratio:
             text, values = _ratio("B is slower: A is {}× as fast as B", ratio.inverse())
         case "same" if ratio:
-            text, values = _ratio("No difference that the noise would not make: B is {}× as fast as A", ratio)
+            text, values = _ratio("No difference beyond noise: B is {}× as fast as A", ratio)
         case _:
             return _inconclusive(comparison)
     return _sentence(text, values, _steps(speed.a, speed.b))
@@ -43,11 +43,11 @@ def samples_text(comparison: Comparison) -> Text | None:
     sizes = [_size(one) for one in (speed.a, speed.b)]
     if sizes[0] == sizes[1]:
         return None
-    text, values = _ratio("B trains on {}× as many samples a second", speed.samples)
+    text, values = _ratio("B processes {}× as many samples per second", speed.samples)
     return _sentence(
-        f"A step has {{}} samples in A and {{}} in B: {text}",
+        f"A step has {{}} samples in A, {{}} in B: {text}",
         (Value(sizes[0], "count"), Value(sizes[1], "count"), *values),
-        Text("{} → {} a second on each rank", (Value(rates[0], "count"), Value(rates[1], "count"))),
+        Text("{} → {} per second and rank", (Value(rates[0], "count"), Value(rates[1], "count"))),
     )
 
 
@@ -56,29 +56,29 @@ def doubt_text(doubt: Doubt) -> Text:
     size = abs(doubt.size or 0)
     match doubt.cause:
         case "no-steps":
-            why = f"no steps are marked in {doubt.side or 'A or B'}, so totals of all that was recorded are compared"
+            why = f"{doubt.side or 'A or B'} has no step markers, so whole recordings are compared"
             return Text(f"{why}; record steps with `stepscope run -- COMMAND`")
         case "few-steps":
             count = "one step" if size == 1 else "{} steps"
             values = (*(() if size == 1 else (Value(size, "count"),)), Value(ENOUGH, "count"))
-            why = f"{doubt.side} has {count} to compare, and it takes {{}} to tell noise from change"
+            why = f"{doubt.side} has only {count}; separating change from noise takes {{}}"
             return Text(f"{why}; {_LONGER}", values)
         case "traced":
             other = "B" if doubt.side == "A" else "A"
-            why = f"of {doubt.side} there are traced steps only, and of {other} untraced ones; {_CLOCKS}"
+            why = f"{doubt.side} has traced steps only, {other} untraced ones; {_CLOCKS}"
             return Text(f"{why}: record both with `stepscope run -- COMMAND`")
         case "trend":
             way = "shorter" if (doubt.size or 0) < 0 else "longer"
-            text = f"steps of {doubt.side} become {{}} {way} from begin to end; {_LONGER}; {_STEADY}"
+            text = f"steps of {doubt.side} get {{}} {way} over the run; {_LONGER}; {_STEADY}"
             return Text(text, (Value(size, "ratio"),))
         case "levels":
-            text = f"steps of {doubt.side} have two speeds, {{}} of a step apart, {{}} of them slow; {_STEADY}"
+            text = f"steps of {doubt.side} have two speeds {{}} apart, and {{}} are slow; {_STEADY}"
             return Text(text, (Value(size, "ratio"), Value(doubt.share or 0.0, "ratio")))
         case "cores":
-            text = f"other programs had the cores and can have cost {doubt.side} up to {{}} of its step"
+            text = f"other programs used the cores, at a cost of up to {{}} of each step of {doubt.side}"
             return Text(f"{text}; run it again on a quiet machine", (Value(size, "ratio"),))
         case "wide":
-            return Text(f"the interval holds 1 and is wide: the noise of the steps hides any difference; {_LONGER}")
+            return Text(f"the interval includes 1 and is wide, so noise hides any difference; {_LONGER}")
 
 
 def _one_recording(series: Series | None) -> Text:

@@ -117,10 +117,11 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One thing to change, and the code to write where there is some."""
+    """One thing to change, and the code to write where there is some: Python, or a line for the shell."""
 
     text: str
     code: str = ""
+    language: Literal["python", "shell"] = "python"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,9 @@ _BY_CONTENT = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
     (b"GIF8", "a GIF picture"),
+    (b"BM", "a BMP picture"),
+    (b"II*\x00", "a TIFF picture"),
+    (b"MM\x00*", "a TIFF picture"),
     (b"%PDF", "a PDF document"),
     (b"\x7fELF", "a program"),
     (b"PK\x03\x04", "a ZIP archive, as torch.save writes it"),
@@ -29,16 +32,34 @@ _PACKED = (
 _TAR, _TAR_AT = b"ustar", 257
 _OF_PADDLE = re.compile(rb'"(?:span_index|ExtraInfo)"\s*:')
 _RUN_IT = "To record what it does: `stepscope run -- {program} {path}`."
+_OPEN_INSTEAD = "Open a run directory or a trace. To record one: `stepscope run -- COMMAND`."
 _BY_NAME = {
     ".py": ("a Python script", _RUN_IT.replace("{program}", "python")),
     ".sh": ("a shell script", _RUN_IT.replace("{program}", "bash")),
+    ".nsys-rep": (
+        "a report of Nsight Systems; this version reads traces of torch.profiler",
+        "To see its tables: `nsys stats {path}`. To record the job here: `stepscope run -- COMMAND`.",
+    ),
+    ".qdrep": (
+        "a report of Nsight Systems; this version reads traces of torch.profiler",
+        "To see its tables: `nsys stats {path}`. To record the job here: `stepscope run -- COMMAND`.",
+    ),
+    ".ncu-rep": (
+        "a report of Nsight Compute, which is about single kernels",
+        "Open it with `ncu-ui {path}`. To record the job here: `stepscope run -- COMMAND`.",
+    ),
+    ".csv": ("a table of values", _OPEN_INSTEAD),
     ".xplane.pb": ("a profile of XLA (JAX or TensorFlow) as protocol buffers", ""),
+    ".pb": (
+        "protocol buffers, such as a model or a graph",
+        "Profiles of XLA end in .xplane.pb. To record a job of PyTorch: `stepscope run -- COMMAND`.",
+    ),
+    ".svg": ("a picture", _OPEN_INSTEAD),
     ".ipynb": (
         "a Jupyter notebook",
         "Turn it into a script with `jupyter nbconvert --to script {path}`, then `stepscope run -- python SCRIPT.py`.",
     ),
 }
-_OPEN_INSTEAD = "Open a run directory or a trace. To record one: `stepscope run -- COMMAND`."
 
 
 def foreign(path: AnyPath, start: bytes) -> tuple[str, str] | None:

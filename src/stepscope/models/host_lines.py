@@ -80,8 +80,15 @@ def _of_rank(run: Run, rank: int, host: float, step: float) -> SpreadLines:
     )
     rows = rows.sort(["time", "file", "line"], descending=[True, False, False]).head(LINES)
     places = tuple(
-        Place(file=file, line=line or 0, symbol=function or "", text=(text or "").strip())
-        for file, line, function, _, text in rows.iter_rows()
+        Place(
+            file=file,
+            line=line or 0,
+            symbol=function or "",
+            text=(text or "").strip(),
+            share=min(1.0, spent / step),
+            of="the step",
+        )
+        for file, line, function, spent, text in rows.iter_rows()
     )
     time = min(float(rows["time"].sum()), host)
     return SpreadLines(rank=rank, host=host, step=step, time=time, computes=computes, places=places)

@@ -71,6 +71,11 @@ class LoadingStage:
         return self.stage == "serialize" or (self.stage == "collate" and self.name.startswith(_COLLATE))
 
     @property
+    def library(self) -> str | None:
+        """The library's function or class that it is; None where it is the user's own, or torch's copying."""
+        return self.name if self.stage in ("read", "decode", "transform") and self.place is None else None
+
+    @property
     def called(self) -> str:
         """What its author calls it: `Resize`, or for a data set's own code `Photos.__getitem__`."""
         return (
@@ -108,9 +113,9 @@ class InputStall:
         return max(self.parts, key=lambda part: part.idle)
 
     @property
-    def data_set(self) -> tuple[Place, ...]:
-        """Where the user's own data set makes a sample; nothing where that is not known."""
-        return tuple(part.place for part in self.parts if part.stage == "sample" and part.place)[:1]
+    def data_set(self) -> Place | None:
+        """Where the user's own data set makes a sample; None where that is not known."""
+        return next((part.place for part in self.parts if part.stage == "sample" and part.place), None)
 
 
 def input_stall(run: Run) -> InputStall | None:
@@ -214,15 +219,16 @@ def short(name: str) -> str:
     return name.rsplit(".", 1)[-1]
 
 
-def stage_evidence(found: InputStall, part: LoadingStage) -> tuple[Evidence, ...]:
-    """What a part takes, and the cores there are for it."""
+def stage_evidence(found: InputStall, part: LoadingStage, *causes: Evidence) -> tuple[Evidence, ...]:
+    """What a part takes, figures of its cause, and the cores there are for it."""
     source = "loader_stages" if part.name == part.stage else "loader_transforms"
     return (
-        *waiting_evidence(found),
         Evidence(label=f"{short(part.name)} CPU time per batch", value=part.cpu, unit="ns", source=source),
+        *causes,
         Evidence(label="share of loading CPU", value=part.share, unit="ratio", source=source),
-        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source=source),
         cores(found.model.pipeline),
+        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source=source),
+        *waiting_evidence(found),
     )
 
 
@@ -240,7 +246,7 @@ def cores(measured: Pipeline) -> Evidence:
 
 
 def waiting_evidence(found: InputStall) -> tuple[Evidence, ...]:
-    """What each finding about the pipeline begins with."""
+    """What each finding about the pipeline rests on: the data wait, and the workers."""
     measured = found.model.pipeline
     step = measured.step + measured.restart
     return (

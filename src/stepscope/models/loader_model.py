@@ -119,7 +119,7 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, calibration: Calib
 def check_undisturbed(pipeline: Pipeline, most: float = TOO_NOISY) -> None:
     """Raise MissingData where other programs used more than the part `most` of the cores while it was recorded."""
     if (pipeline.foreign or 0.0) > most * pipeline.cores:
-        raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
+        raise MissingData("recording without load from other programs", how="stop other programs, then record it again")
 
 
 def _undisturbed(model: LoaderModel) -> LoaderModel:
@@ -304,15 +304,11 @@ def _doubt(model: LoaderModel, cases: Sequence[Case]) -> float:
 
 
 def _basis(model: LoaderModel) -> str:
-    said = [
-        "one run, and a trial of training that never waits"
-        if model.tried
-        else "one run: costs of sharing cores and of waiting assumed"
-    ]
+    said = ["core contention measured by calibration" if model.tried else "core contention estimated"]
     if abs(model.miss) > MISS:
-        said.append(f"the simulation of this very run is off by {model.miss:+.0%}")
+        said.append(f"simulation error on this run: {100 * abs(model.miss):.0f} %")
     if model.disturbed > NOISY:
-        said.append(f"other programs used {model.disturbed:.0%} of the cores")
+        said.append(f"other programs used {100 * model.disturbed:.0f} % of the cores")
     if model.pipeline.unseen:
-        said.append("no trace tells what the device did meanwhile")
+        said.append("device work during data waits not traced")
     return "; ".join(said)

@@ -27,7 +27,7 @@ def without_slow_worker(measured: Pipeline, fetches: Mapping[int, Floats], slow:
     `fetches` has rows (CPU time, wall time, ns) of each worker. Raises MissingData where other programs had the cores.
     """
     if (measured.foreign or 0.0) > TOO_NOISY * measured.cores:
-        raise MissingData("undisturbed recording", how="other programs had the cores: stop them and record it again")
+        raise MissingData("recording without load from other programs", how="stop other programs, then record it again")
     paces = [fetches[worker] for worker in sorted(fetches)]
     others = np.concatenate([rows for worker, rows in fetches.items() if worker != slow])
     alike = [others if worker == slow else fetches[worker] for worker in sorted(fetches)]

@@ -30,9 +30,16 @@ class Scanner:
     def odd(self) -> list[tuple[int, int, int]]:
         """Elements that are valid JSON but left to Python: position among those read, begin, end."""
 
+    def first_gap(self) -> tuple[int, int, int]:
+        """The first event of those left out: from the end of the element before it to the next one, and the state."""
+
     @property
     def count(self) -> int:
         """Elements read, odd ones included."""
+
+    @property
+    def left_out(self) -> int:
+        """Damaged events that nothing could be read of; other damage stops the scanner."""
 
     @property
     def state(self) -> int:
@@ -48,7 +55,11 @@ class Scanner:
 
     @property
     def after_previous(self) -> int:
-        """Where the last element that was read ends; where reading began if there is none."""
+        """Where the last element that was read ends; where the element behind one left out, or reading, began."""
+
+    @property
+    def state_after_previous(self) -> int:
+        """What stands next there."""
 
     @property
     def fault_at(self) -> int:

@@ -135,6 +135,7 @@ public:
     Fault fault = Fault::none;
     const char* fault_at = nullptr;
     const char* string_end = nullptr;  // of the last key
+    const char* lenient_until = nullptr;  // before it, strings may contain control characters
 
     void begin_event() {
         odd = wide = false;
@@ -162,6 +163,8 @@ public:
                 if (at == nullptr) {
                     return nullptr;
                 }
+            } else if (at < lenient_until) {
+                ++at;
             } else {
                 return fail(at);
             }

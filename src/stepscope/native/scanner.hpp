@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "damage.hpp"
 #include "dictionary.hpp"
 #include "event.hpp"
 #include "json.hpp"
@@ -30,6 +31,13 @@ struct Odd {
     std::size_t end = 0;
 };
 
+// A damaged event that was left out: the bytes from the element before to the next one, and what stood next there.
+struct Gap {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    State state = State::first;
+};
+
 class Scanner {
 public:
     explicit Scanner(const Layout& layout)
@@ -46,6 +54,7 @@ public:
         end_ = text + end;
         state_ = state;
         resume_ = after_previous_ = text + begin;
+        state_before_ = state;
         while (step()) {
         }
     }
@@ -77,8 +86,17 @@ public:
     std::size_t after_previous() const {
         return static_cast<std::size_t>(after_previous_ - text_);
     }
+    State state_after_previous() const {
+        return state_before_;
+    }
     std::size_t fault_at() const {
         return static_cast<std::size_t>(fault_at_ - text_);
+    }
+    std::size_t left_out() const {
+        return left_out_;
+    }
+    const Gap& first_gap() const {
+        return first_gap_;
     }
 
 private:
@@ -124,6 +142,9 @@ private:
         const char* behind = is_event ? event_.read(at, end_) : json.value(at);
         if (behind == nullptr) {
             const bool cut = json.fault_at >= end_ && json.fault == Fault::syntax;
+            if (!cut && json.fault == Fault::syntax && leave_out(at)) {
+                return true;
+            }
             const Stop why = json.fault == Fault::second_list ? Stop::second_list : Stop::broken;
             return stopped(cut ? Stop::exhausted : why, json.fault_at);
         }
@@ -140,8 +161,22 @@ private:
             odd_.push_back({count_, offset(at), offset(behind)});
         }
         ++count_;
-        state_ = State::after;
+        state_ = state_before_ = State::after;
         resume_ = after_previous_ = behind;
+        return true;
+    }
+
+    // Goes on behind a damaged event; false: Python must.
+    bool leave_out(const char* at) {
+        const char* next = Damage::behind(after_previous_, at, end_);
+        if (next == nullptr) {
+            return false;
+        }
+        if (left_out_++ == 0) {
+            first_gap_ = {offset(after_previous_), offset(next), state_before_};
+        }
+        state_ = state_before_ = State::element;
+        resume_ = after_previous_ = next;
         return true;
     }
 
@@ -160,6 +195,7 @@ private:
             rows.clear();
         }
         odd_.clear();
+        left_out_ = 0;
         count_ = 0;
         event_.forget();
         for (auto& recent : recent_) {
@@ -310,8 +346,11 @@ private:
 
     Recent recent_[kMaxSlots][kRecent];
     std::vector<Odd> odd_;
+    std::size_t left_out_ = 0;
+    Gap first_gap_;
     std::size_t count_ = 0;
     State state_ = State::first;
+    State state_before_ = State::first;  // at after_previous_
     Stop stop_ = Stop::exhausted;
     const char* text_ = nullptr;
     const char* end_ = nullptr;

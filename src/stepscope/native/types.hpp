@@ -100,6 +100,12 @@ inline PyObject* scanner_odd(PyObject* self, PyObject* /* none */) {
     return list.release();
 }
 
+inline PyObject* scanner_gap(PyObject* self, PyObject* /* none */) {
+    const Gap& gap = scanner_of(self).first_gap();
+    return Py_BuildValue("(nni)", static_cast<Py_ssize_t>(gap.begin), static_cast<Py_ssize_t>(gap.end),
+                         static_cast<int>(gap.state));
+}
+
 inline PyObject* scanner_count(PyObject* self, void* /* closure */) {
     return number(scanner_of(self).count());
 }
@@ -115,6 +121,12 @@ inline PyObject* scanner_after(PyObject* self, void* /* closure */) {
 inline PyObject* scanner_state(PyObject* self, void* /* closure */) {
     return PyLong_FromLong(static_cast<int>(scanner_of(self).state()));
 }
+inline PyObject* scanner_state_after(PyObject* self, void* /* closure */) {
+    return PyLong_FromLong(static_cast<int>(scanner_of(self).state_after_previous()));
+}
+inline PyObject* scanner_left_out(PyObject* self, void* /* closure */) {
+    return number(scanner_of(self).left_out());
+}
 inline PyObject* scanner_stop(PyObject* self, void* /* closure */) {
     return PyLong_FromLong(static_cast<int>(scanner_of(self).stop()));
 }
@@ -122,6 +134,7 @@ inline PyObject* scanner_stop(PyObject* self, void* /* closure */) {
 inline PyMethodDef scanner_methods[] = {
     {"scan", scanner_scan, METH_VARARGS, "Reads buffer[begin:end]; 64 bytes behind it are overwritten."},
     {"odd", scanner_odd, METH_NOARGS, "Elements for Python: position among those read, begin, end."},
+    {"first_gap", scanner_gap, METH_NOARGS, "The first event that was left out: begin, end, what stood next."},
     {nullptr, nullptr, 0, nullptr},
 };
 inline PyGetSetDef scanner_values[] = {
@@ -130,6 +143,8 @@ inline PyGetSetDef scanner_values[] = {
     {"stop", scanner_stop, nullptr, "Why it stopped: 0 the end, 1 the list's end, 2 broken, 3 a second list.", nullptr},
     {"resume", scanner_resume, nullptr, "Where what was not read begins.", nullptr},
     {"after_previous", scanner_after, nullptr, "Where the last element that was read ends.", nullptr},
+    {"state_after_previous", scanner_state_after, nullptr, "What stands next there.", nullptr},
+    {"left_out", scanner_left_out, nullptr, "Damaged events left out.", nullptr},
     {"fault_at", scanner_fault, nullptr, "The byte that could not be.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -7,7 +7,7 @@ __all__ = ["cells", "looks", "shares"]
 
 
 _FIXED = {
-    "data wait": 0, "waiting for a batch": 0, "computing": 1, "fetching": 1, "training": 2, "blocked": 3,
+    "data wait": 0, "computing": 1, "fetching": 1, "training": 2, "blocked": 3,
     "serializing and sending": 4, "idle, out of order": 5, "waiting for a core": 6,
     "idle, queue full": -1, "neither": -1, "other": -1, "device idle": -1,
 }  # fmt: skip

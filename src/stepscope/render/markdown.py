@@ -197,7 +197,7 @@ def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
     for advice in finding.advice:
         lines += ["", _with_commands(plain(advice.text, limit=1000))]
         if advice.code:
-            lines += ["", *_fenced(code_lines(advice.code), "python")]
+            lines += ["", *_fenced(code_lines(advice.code), advice.language)]
     return lines
 
 

@@ -5,7 +5,6 @@ their marked line only, and no text takes more than one line.
 """
 
 from dataclasses import replace
-from itertools import accumulate
 
 from rich.console import Console
 from rich.text import Text as Line
@@ -94,18 +93,21 @@ def _card(console: Console, card: Card, density: int) -> list[Line]:
         more = f"  (and {counted(card.more_code, 'more line')})" if card.more_code and number == 0 else ""
         lines.append(Line(" " * (_BODY + _LABEL)).append(code, "cyan").append(more, "dim"))
     room = console.width - _BODY - _LABEL
-    why = "; ".join(card.why if density == _ROOMY else _fitting(card.why, room))
-    return [
-        *lines,
-        *_row(console, "Why", why, density, "dim"),
-        *_row(console, "Sure", _sure(card, room), density, "dim"),
-    ]
+    facts = _in_lines(card.why, room)
+    for number, line in enumerate(facts if density == _ROOMY else facts[:1]):
+        lines += _row(console, "Why" if number == 0 else "", line, density, "dim")
+    return [*lines, *_row(console, "Sure", _sure(card, room), density, "dim")]
 
 
-def _fitting(texts: tuple[str, ...], room: int) -> tuple[str, ...]:
-    """The first texts that fit on one line together: of a figure that is cut nobody can tell what it was."""
-    ends = accumulate(len(text) + len("; ") for text in texts)
-    return tuple(text for text, end in zip(texts, ends, strict=True) if end - len("; ") <= room) or texts[:1]
+def _in_lines(texts: tuple[str, ...], room: int) -> list[str]:
+    """Facts on as few lines as hold them whole: of a figure that is cut nobody can tell what it was."""
+    lines: list[str] = []
+    for text in texts:
+        if lines and len(lines[-1]) + len("; ") + len(text) <= room:
+            lines[-1] += f"; {text}"
+        else:
+            lines.append(text)
+    return lines
 
 
 def _heading(console: Console, card: Card, density: int) -> list[Line]:

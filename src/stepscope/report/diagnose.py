@@ -1,5 +1,6 @@
 """Run every rule on a run, rank what they find by predicted gain, and say what limits the run."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
@@ -10,6 +11,7 @@ import polars as pl
 from stepscope.analyses.bound.bound import bound
 from stepscope.analyses.bound.lib.bound_shares import record_without, slows
 from stepscope.analyses.device.idle_gaps import idle_gaps
+from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, nothing_whole
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
@@ -21,6 +23,7 @@ from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
 from stepscope.render.document import Unchecked
 from stepscope.report.overlaps import held, overlaps
+from stepscope.report.places import with_source
 from stepscope.report.trials import command_of, with_trial
 
 __all__ = ["RULES", "Diagnosis", "diagnose"]
@@ -34,7 +37,7 @@ MOST = 0.8  # of the idle time: what is left may be what recording adds between 
 WORTH_TELLING = 0.1  # of the idle time
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
-
+_OF_STEP = re.compile(r" (per|of) step$")  # behind a label
 _SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
 
 
@@ -89,7 +92,7 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
     if isinstance(verdict, Failure):
         failed.append(verdict.view)
         verdict = Verdict("unknown", None, None, verdict.what, next_step=verdict.how)
-    kept = tuple(_once_per_place(ranked))
+    kept = tuple(replace(block, finding=with_source(run, block.finding)) for block in _once_per_place(ranked))
     pools = attempt("overlaps", lambda: held(run))
     return Diagnosis(
         findings=kept,
@@ -113,14 +116,9 @@ def _checked(run: Run, rule: Rule, name: str) -> list[FindingBlock] | Unchecked 
 
 def _of_recording(finding: Finding) -> Finding:
     """The finding of a run in which no steps are marked: its figures are of all that was recorded, not of a step."""
-    evidence = tuple(replace(row, label=_without_steps(row.label)) for row in finding.evidence)
-    return replace(finding, evidence=evidence)
-
-
-def _without_steps(label: str) -> str:
-    if label.endswith(" per step"):
-        return label.removesuffix(" per step").removeprefix("mean ")
-    return label.replace("the mean step", "the recorded time")
+    evidence = tuple(replace(row, label=_OF_STEP.sub("", row.label)) for row in finding.evidence)
+    title = replace(finding.title, words=finding.title.words.replace(" per step", " in total"))
+    return replace(finding, title=title, evidence=evidence)
 
 
 def _most(finding: Finding) -> int:
@@ -157,7 +155,7 @@ def _needed(reason: Rule, rule: str) -> float:
 def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:
     """Of findings by several rules about one line of the same ranks, the one with the largest gain: one cause.
 
-    One without a gain counts no time twice.
+    One without a gain counts no time twice. The line that makes a loader stands for many causes: its settings.
     """
     claimed: dict[tuple[str, int, int], str] = {}
     kept = []
@@ -166,6 +164,9 @@ def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:
             kept.append(block)
             continue
         place = block.finding.where[0] if block.finding.where else None
+        if place is not None and place.symbol == MAKES_LOADER:
+            kept.append(block)
+            continue
         keys = [(place.file, place.line, rank) for rank in block.finding.ranks] if place else []
         if any(claimed.get(key, block.rule) != block.rule for key in keys):
             continue

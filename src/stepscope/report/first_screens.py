@@ -164,4 +164,4 @@ def _table(analysis: Analysis, table: pl.DataFrame, title: str, headings: dict[s
     units = {column.name: column.unit for column in analysis.columns} | {"share": "ratio"}
     columns = tuple((heading, units.get(name)) for name, heading in headings.items())
     rows = tuple(table.select(list(headings)).head(LARGEST).iter_rows())
-    return Table(title, columns, rows)  # type: ignore[arg-type]
+    return Table(title, columns, rows)

@@ -72,7 +72,7 @@ def overlaps(findings: Sequence[Finding], pools: Mapping[tuple[Pool, int], float
 
 def _pool(finding: Finding) -> Pool | None:
     """None for a finding that saves nothing that could be told."""
-    return finding.gain and (finding.gain.pool or _POOL_OF.get(finding.cause))
+    return (finding.gain.pool or _POOL_OF.get(finding.cause)) if finding.gain else None
 
 
 def _overlap(

@@ -2,7 +2,7 @@
 
 __all__ = [
     "DEVICE_STEPS", "END", "ENDINGS", "FACTS", "LINES", "LOADING", "NOTES", "OLD_STEPS", "PROCESS", "PROCESSES", "RUN",
-    "RUN_DIR", "STEPS", "SYSTEM", "WINDOWS",
+    "RUN_DIR", "SOURCES", "STEPS", "SYSTEM", "WINDOWS",
 ]  # fmt: skip
 
 RUN_DIR = "STEPSCOPE_RUN_DIR"
@@ -32,5 +32,7 @@ DEVICE_STEPS = "device_steps.bin"
 LINES = "lines.bin"
 FACTS = "facts.jsonl"
 """What the job trains with: loaders, optimizer, torch, devices."""
+SOURCES = "sources.jsonl"
+"""Lines around the places of the user's code that the files of the process name."""
 WINDOWS = "windows.jsonl"
 """The traced windows, each with its trace or the reason why there is none."""

@@ -38,6 +38,8 @@ class RecordingOptions:
     """Spans of data loading: off, on (within a share of the CPU time) or all."""
     loader_lines_hz: float = 0
     """Samples of a worker's line a second, at most."""
+    source: bool = True
+    """Keep lines of the user's source, so that a report can show them; else only the names that they call."""
     overrides: dict[str, Any] | None = None
     """Settings of DataLoaders instead of the script's, for a trial."""
     calibration: bool = False

@@ -34,7 +34,7 @@ def one_worker(batches: int = 5, **fetch: Any) -> Synth:
 
 def test_each_moment_of_a_worker_is_told_once() -> None:
     found = lanes(one_worker(cpu=40 * MS, core_wait=5 * MS))
-    assert found[None][:2] == [("waiting for a batch", 0, 30), ("training", 30, 100)]
+    assert found[None][:2] == [("data wait", 0, 30), ("training", 30, 100)]
     assert found[0][:4] == [
         ("computing", 0, 50),
         ("enqueueing", 50, 60),

@@ -77,8 +77,8 @@ def test_four_steps_are_too_few_to_call_it_growth() -> None:
 @pytest.mark.parametrize(
     ("allocated", "reserved", "title"),
     [
-        (950, 980, "GPU memory peaks at 950 B of 1000 B"),
-        (600, 950, "The allocator reserves 950 B of 1000 B, and much of it is fragmented"),
+        (950, 980, "GPU memory peaks at 95 % of 1000 B"),
+        (600, 950, "The allocator reserves 95 % of 1000 B, and 37 % of that is fragmented"),
         (800, 950, None),  # a tenth to a fifth unused is how a caching allocator lives
         (600, 700, None),
     ],

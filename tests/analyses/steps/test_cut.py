@@ -45,7 +45,7 @@ def test_steps_behind_the_cut_are_not_judged(tmp_path: Path) -> None:
     assert report.verdict.bound == "device"
     assert report.verdict.step_ns == pytest.approx(10_000 * US, rel=0.03)
     told = [block.text for block in report.parts[0].blocks if isinstance(block, Text)]
-    assert any("are there whole, with" in text for text in told)
+    assert any("is complete, with" in text for text in told)
 
 
 def test_without_a_whole_step_there_is_no_verdict_and_no_gain(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ std::string in_two(const std::string& text, std::size_t cut, const Layout& layou
     check(scanner, 0, cut);
     columns.append(scanner);
     std::size_t left = scanner.after_previous();
-    State state = scanner.count() != 0 ? State::after : State::first;
+    const State state = scanner.state_after_previous();
     if (scanner.stop() == Stop::exhausted) {
         const std::string rest = text.substr(left);
         const auto second = padded(rest);

@@ -54,7 +54,7 @@ def test_what_a_device_did_during_a_wait_is_to_be_known() -> None:
 
 
 def test_beside_other_programs_nothing_is_said() -> None:
-    with pytest.raises(MissingData, match="undisturbed recording"):
+    with pytest.raises(MissingData, match="load from other programs"):
         list(RULES.get("too-many-workers").check(contended(others=0.3)))
 
 

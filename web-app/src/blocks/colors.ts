@@ -3,7 +3,7 @@
 export const COLORS = 8; // --p0 to --p7 of the style sheet
 
 const FIXED: Record<string, number> = {
-  "data wait": 0, "waiting for a batch": 0, computing: 1, fetching: 1, training: 2, blocked: 3,
+  "data wait": 0, computing: 1, fetching: 1, training: 2, blocked: 3,
   "serializing and sending": 4, "idle, out of order": 5, "waiting for a core": 6, "idle, queue full": COLORS - 1,
   neither: COLORS - 1, other: COLORS - 1, "device idle": COLORS - 1,
 };

@@ -93,7 +93,7 @@ export interface Finding {
   gain: Gain | null;
   evidence: Evidence[];
   where: Place[];
-  advice: { text: string; code: string }[];
+  advice: { text: string; code: string; language: "python" | "shell" }[];
   /** Stepscope command that tries the advice; empty if there is none. */
   trial: string;
 }

@@ -18,9 +18,9 @@ elements in the step, on ranks whose lists differ. What does not fit is not matc
 - `no-name`: neither arguments nor names tell what it is
 - `several-devices`: one process drives several devices
 
-`bytes` is the size S of nccl-tests: the larger of what goes in and what comes out. Bandwidths are theirs too: that of
-the algorithm is S / transfer, that of the bus is this times 2(n-1)/n for an all-reduce of n ranks, (n-1)/n where each
-rank keeps its own part (all-gather, reduce-scatter, all-to-all, gather, scatter), and 1 for the rest. GB is 10^9.
+`bytes` is the size S of nccl-tests: the larger of what goes in and what comes out. Bandwidths are theirs too. That of
+the algorithm is S / transfer. That of the bus is this times a factor: 2(n-1)/n for an all-reduce of n ranks, (n-1)/n
+for all-gather, reduce-scatter, all-to-all, gather and scatter, and 1 for the rest. GB is 10^9.
 """
 
 import polars as pl

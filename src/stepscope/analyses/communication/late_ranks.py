@@ -1,11 +1,10 @@
 """Which ranks come late to collectives, how often, and what that costs the others.
 
-One row is a rank in a process group. Times are ns. In a collective that every rank needs every other for, the one that
-stays shortest came last; the second shortest stay, less its own, is the time by which it came after the last of the
-others: its `delay`, which is what all of them would have saved had it come with that one. Every duration is from the
-rank's own clock, so clocks that differ change nothing. But ranks do not leave a collective at one moment, so that a
-delay is known no better than the clocks which collectives align: one below `uncertainty` tells of no late rank. Only
-matched collectives count. A rank that is last as often as any other (1 / ranks) is not slow; one that always is, is.
+One row is a rank in a process group. Times are ns. In a collective in which every rank waits for every other, the rank
+with the shortest stay came last. Its `delay` is the second shortest stay less its own. All other ranks would have saved
+that time. Every duration is from the rank's own clock, so clocks that differ change nothing. But ranks do not leave a
+collective at one moment. So a delay below `uncertainty` tells of no late rank. Only matched collectives count. A rank
+that is last as often as any other (1 / ranks) is not slow; one that always is, is.
 """
 
 import polars as pl

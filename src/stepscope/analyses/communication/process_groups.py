@@ -1,12 +1,12 @@
 """What each process group communicates: volume, time, waiting, and how much of it no computing hides.
 
 One row is a collective operation of a process group on a rank. Times are ns, of the recorded window. `duration` is the
-sum over its collectives, `transfer` and `waiting` the two parts of it where they were matched with other ranks'.
-`exposed` is the length of the union of the row's kernels in which no kernel of the rank computes; null for gloo, whose
-transfers run on the host. `bus_bandwidth` is that of all matched collectives together. `description` is what the job
-calls the group when it makes it, from the header of the trace or the arguments of its kernels, and `parallel` what that
-means: data, tensor, pipeline, expert, context or sequence parallel, several of them (`tensor and data`), or world, the
-group of all ranks. A group without a description that only sends and receives is a pipeline's (`parallel_by` pattern).
+sum over its collectives; `transfer` and `waiting` are its two parts where they were matched with other ranks'.
+`exposed` is the length of the union of the row's kernels in which no kernel of the rank computes. It is null for gloo,
+whose transfers run on the host. `bus_bandwidth` is that of all matched collectives together. `description` is the job's
+name for the group, from the header of the trace or the arguments of its kernels. `parallel` is what that means: data,
+tensor, pipeline, expert, context or sequence parallel, several of them (`tensor and data`), or world, the group of all
+ranks. A group without a description that only sends and receives is a pipeline's (`parallel_by` pattern).
 """
 
 import numpy as np

@@ -1,20 +1,29 @@
 """The critical path of each step: the chain of activities, each waiting for the one before, that decides its length.
 
-One row is a segment of the path; the segments of a step fill it from start to end, without gap or overlap. Steps are
-those of `step_breakdown`, adjusted to their device work; a recording without step markers is one step, 0. The path is
-walked backwards from the end of the step. At each point it asks what the activity waited for last: a kernel for the
-work before it on its stream, for its launch, or for an event of another stream; a host thread for the device in a call
-that synchronizes, for autograd's thread while that runs backward, for gloo's thread while that transfers, or for its
-own operation before. Calls that wait are on the path only from the end of what they waited for; the wait itself is
-replaced by what ran meanwhile. So shortening a segment by some time shortens the step by at most that time, and
-shortening anything else does not shorten it at all.
+One row is a segment of the path. The segments of a step fill it from start to end, without gap or overlap. Steps are
+those of `step_breakdown`; a recording without step markers is one step, 0. The path is walked backwards from the end of
+the step. At each point it asks what the activity waited for last:
 
-Classes: `operator`, `host` (Python and all else between operators), `runtime` (calls of the runtime or driver),
-`launch latency` (from the end of a launch to the start of its kernel), `compute`, `communication`, `copy`, `kernel gap`
-(from the end of work to the start of what waited for it on the device), `synchronization` (the return of a call that
-waited, or all of it where nothing tells what for), `data wait` (inside the loader's next batch) and `unknown` (a
-delay of the device that nothing in the trace explains, such as one of more than 100 µs after a launch). A collective
-waits for other ranks inside its kernel; paths do not change ranks.
+- a kernel: for the work before it on its stream, for its launch, or for an event of another stream;
+- a host thread: for the device in a call that synchronizes, for autograd's thread, for gloo's thread, or for its own
+  operation before.
+
+A call that waits is on the path only from the end of what it waited for. What ran meanwhile replaces the wait. So
+shortening a segment by some time shortens the step by at most that time. Shortening anything else does not shorten it
+at all.
+
+Classes:
+
+- `operator`, `compute`, `communication`, `copy`;
+- `host`: Python and all else between operators;
+- `runtime`: calls of the runtime or driver;
+- `launch latency`: from the end of a launch to the start of its kernel;
+- `kernel gap`: from the end of work to the start of what waited for it on the device;
+- `synchronization`: the return of a call that waited, or all of it if its cause is unknown;
+- `data wait`: inside the loader's next();
+- `unknown`: a delay of the device without a cause in the trace, such as more than 100 µs after a launch.
+
+A collective waits for other ranks inside its kernel; paths do not change ranks.
 
 Definition: last arrival, the walk of program activity graphs (Yang and Miller, "Critical path analysis for the
 execution of parallel and distributed programs", ICDCS 1988) from the end.

@@ -1,8 +1,8 @@
 """How busy and how full each device is, over time.
 
-One row is a stretch of time on a device with kernels. Stretches are as long as the smallest power of ten of at least
-10 µs that gives at most 100 of them, and the last one takes the rest; they cover the window of the profiler, where the
-trace marks it, and all device work. Times are ns. Figures are of the recorded part of a stretch:
+One row is a stretch of time on a device with kernels. A stretch is a power of ten long, at least 10 µs, so that there
+are at most 100. The last one takes the rest. They cover the window of the profiler, where the trace marks it, and all
+device work. Times are ns. Figures are of the recorded part of a stretch:
 
 - utilization: share of it with a kernel, copies and sets not counted;
 - sm_efficiency (estimated): mean of min(1, sum of blocks per SM of the kernels that run at that time);

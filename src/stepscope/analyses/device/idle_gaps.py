@@ -16,12 +16,13 @@ Times are ns. A gap is divided by why the work that ends it did not start earlie
 A stream that waits for another, or for a collective that runs on the device, is no gap: the device works. `stream_idle`
 looks at each stream by itself.
 
-`class` is the largest part. The host is looked at on the thread that launches, until the next launch begins; where the
-class is `launch`, during that call; where it lies behind it, during the whole gap. `activity` is the innermost
-operator, annotation, call or Python frame that covers more than half of that time, the mark of a step left out;
-`module` the innermost module that does; `file`, `line` and `function` the innermost frame of the user's own code around
-it. They are null where that was not recorded, or where nothing covers half. Definition: HTA's idle breakdown (host
-wait: launched after the work before had ended), taken from streams to the device and from whole gaps to the nanosecond.
+`class` is the largest part. The host is looked at on the thread that launches, until the next launch begins. Where the
+class is `launch`, it is looked at during that call; where it lies behind it, during the whole gap. `activity` is the
+innermost operator, annotation, call or Python frame that covers more than half of that time, without the mark of a
+step. `module` is the innermost module that does. `file`, `line` and `function` are the innermost frame of the user's
+own code around it. They are null where that was not recorded, or where nothing covers half. Definition: HTA's idle
+breakdown (host wait: launched after the work before had ended), taken from streams to the device and from whole gaps to
+the nanosecond.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
 """Kernels by name, launch shape and operator.
 
-One row is a kernel name on a device, started by one operator with one grid, block, number of registers and amount of
-shared memory; what the trace does not hold of these is null, and kernels without it are one row. Figures are those of
-`kernels`: times in ns, means weighted by duration. All kernels count, inside and outside of steps, so that the calls of
-a name add up to those in `kernels`. Definition: the kernel view of the TensorBoard plugin, grouped by kernel properties
-and operator name.
+One row is a kernel name on a device, with the operator that started it, its grid, block, registers and shared memory.
+What the trace does not hold of these is null, and kernels without it are one row. Figures are those of `kernels`: times
+in ns, means weighted by duration. All kernels count, inside and outside of steps. So the calls of a name add up to
+those in `kernels`. Definition: the kernel view of the TensorBoard plugin, grouped by kernel properties and operator
+name.
 """
 
 import polars as pl

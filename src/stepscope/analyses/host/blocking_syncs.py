@@ -1,17 +1,16 @@
 """Calls in which the host waits for the device, and the device time that they waste.
 
-One row is a kind of call from one operator and line. Times are ns, summed over its calls. Such calls are the runtime's
-and driver's synchronizations of a stream, device, context or event, copies that return only when they are done, and an
-asynchronous copy that a synchronization follows at once, as `.item()` and copies to pageable memory make. `operator` is
-the outermost operator around the call below autograd's own, the one a user would recognize. `file` and `line` are the
-nearest frame of the user's code, from Python frames or call stacks where these were recorded.
+One row is a kind of call from one operator and line. Times are ns, summed over its calls. Such calls synchronize a
+stream, device, context or event, or copy and return when the copy is done. An asynchronous copy counts if a
+synchronization follows at once, as in `.item()` and copies to pageable memory. `operator` is the outermost operator
+around the call below autograd's own, the one a user would recognize. `file` and `line` are the nearest frame of the
+user's code, from Python frames or call stacks where these were recorded.
 
-`bubble` is the device time that vanishes with the call: when all work of the rank's devices ends during the call, or
-after it and before the next launch, the device stays idle until the host has launched again. Without the call the
-host would get there earlier by as long as it was blocked, so a bubble is the idle time up to the next work, but no
-longer than the call. Calls outside of marked steps are left out: the profiler synchronizes there itself; so are calls
-from the profiler's own code, and, without step markers, synchronizations in no operator before the first or after the
-last launch.
+`bubble` is the device time that vanishes with the call. If all device work of the rank ends before the next launch, the
+device stays idle until the host has launched again. Without the call the host would get there earlier. So a bubble is
+the idle time up to the next work, but no longer than the call. Calls outside of marked steps and from the profiler's
+own code are left out: the profiler synchronizes there itself. Without step markers, so are synchronizations in no
+operator before the first or after the last launch.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """How long each rank waited for a core while it trained, and who had the cores.
 
-One row is a rank. `waited` is the part of a steady step (ns) in which its main thread could run but had no core, from
-the scheduler's own count (the second field of Linux's /proc/PID/schedstat), read once a second; waits of its other
-threads are not in it. `job` and `others` are the cores that the processes of the job, and all the rest of the machine,
-used meanwhile on average; `cores` is what the job may use.
+One row is a rank. `waited` is the part of a steady step (ns) in which its main thread was ready but had no core. It is
+the scheduler's own count, the second field of Linux's /proc/PID/schedstat, read once a second. Waits of other threads
+are not in it. `job` and `others` are the cores that the job, and the rest of the machine, used meanwhile on average.
+`cores` is what the job may use.
 """
 
 import polars as pl

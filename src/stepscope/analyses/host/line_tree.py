@@ -1,9 +1,9 @@
 """The call tree of a steady step by the lines of your code, from stack samples of the running job.
 
-A row is a node of the tree of a rank: the step (node 0), below it the phases, below those the lines of the user's own
-code as they called each other, outermost first, then the library frame that the innermost of them called, and the
-innermost frame of all. Frames of libraries between these two, and between frames of the user, are not recorded.
-`total` is the sampled share of the rank's steady steps times their mean duration, as in `lines`; nodes add up exactly:
+A row is a node of the tree of a rank. Node 0 is the step, and below it are the phases. Then come the lines of the
+user's own code as they called each other, outermost first. Last come the library frame that the innermost line called
+and the innermost frame of all. Frames of libraries between these two, and between frames of the user, are not recorded.
+`total` is the sampled share of the rank's steady steps times their mean duration, as in `lines`. Nodes add up exactly:
 `self` and the totals of the nodes below one are its total, and the root is the mean step. `calls` counts samples.
 """
 

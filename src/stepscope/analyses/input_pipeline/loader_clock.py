@@ -5,11 +5,11 @@ indices of a batch before the training process began to send them, and the train
 batch before it was serialized. For a traced window: the recorder's `wait` for a batch happens inside the profiler's
 `enumerate(DataLoader)` annotation, so it cannot begin before that or end after it.
 
-`offset` is what the clock reads more than the time line of the run, as the process itself read both clocks, and
-`error` how far off it may be. A worker has the offset 0 without an error: the monotonic clock of a host is one clock.
-Between `low` and `high` may be added to its times before one of the `checked` events would come before its cause: how
-far off the clock can be at most, measured. 0 lies between, unless there are `violations`: events that do not fit.
-`batch` is then the one that is furthest off.
+`offset` is the clock's reading less the run's time line, as the process itself read both clocks. `error` is how far off
+it may be. A worker has the offset 0 without an error: the monotonic clock of a host is one clock. Times may shift by
+`low` to `high` before one of the `checked` events would come before its cause. So this range bounds the error of the
+clock. It includes 0, unless there are `violations`: events before their cause. `batch` is then the one that is furthest
+off.
 """
 
 from collections.abc import Iterator

@@ -8,7 +8,7 @@ A worker in fetch is `computing`, `waiting for a core` or `blocked` (on a disk, 
 most of that fetch, by CPU time and the scheduler's count. It is `fetching` where these were not read. `enqueueing` is
 passing the batch to the feeder thread. `sending` is that thread's serializing and writing while the worker does nothing
 else. A worker that waits for indices is `idle, queue full` while training does not wait, and `idle, out of order` while
-it does, as in `loader_workers`. The training process is `training` or `waiting for a batch`.
+it does, as in `loader_workers`. The training process is `training` or `data wait`.
 """
 
 import numpy as np
@@ -70,7 +70,7 @@ def _lanes(own: pl.DataFrame) -> list[tuple[int | None, list[tuple[str, int, int
         for worker in workers
     ]
     training = subtract(np.array([[start, end]], dtype=np.int64), waits)
-    return [*lanes, (None, _in_order({"waiting for a batch": waits, "training": training}))]
+    return [*lanes, (None, _in_order({"data wait": waits, "training": training}))]
 
 
 def _stretch(own: pl.DataFrame, most: int) -> tuple[int, int, int] | None:

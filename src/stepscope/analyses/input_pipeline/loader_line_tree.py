@@ -1,9 +1,9 @@
 """The call tree of DataLoader workers by the lines of your code, from stack samples taken in the workers.
 
-A row is a node of the tree of a loader on a rank: node 0 is all of its workers together, below it are the lines of the
-user's own code that make a batch as they called each other, then the library frame that the innermost of them called,
-and the innermost frame of all, as in `line_tree`. `total` is the sum of the samples, each of which stands for the time
-since the one before, over all workers: that of the root is the sum of `wall` in `loader_lines`. `calls` counts samples.
+A row is a node of the tree of a loader on a rank. Node 0 is all of its workers together. Below it are the lines of the
+user's own code that load batches, as they called each other. Then come the library frame that the innermost line called
+and the innermost frame of all, as in `line_tree`. `total` is the sum of the samples over all workers; each stands for
+the time since the one before. The root's total is the sum of `wall` in `loader_lines`. `calls` counts samples.
 """
 
 import polars as pl

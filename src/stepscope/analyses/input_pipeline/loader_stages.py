@@ -8,12 +8,19 @@ sample and collate, which are parts of fetch, and receive and send index, which 
 loader's first span to its last, summed over the processes that have the stage. With num_workers=0 the main process
 fetches.
 
-The stages: index wait (a worker has nothing to do), fetch (makes a batch), sample (one `__getitem__`, or a
-`__getitems__`), collate, put (hands the batch to the feeder thread), serialize (copies it into shared memory), send
-(waits for the pipe and writes), send index (the sampler, and the order to a worker), wait (the training process, for
-its next batch), receive (takes the batch out of the queue), pin (copies it into pinned memory). When workers begin and
-end: start (the process, until its loop begins), set up (until it asks for work), start workers and stop workers (the
-training process, which waits meanwhile); `loader_starts` has them one by one.
+The stages of batches:
+
+- index wait: a worker has nothing to do;
+- fetch: a worker loads a batch; its parts are sample (a `__getitem__` or `__getitems__`) and collate;
+- put: hands the batch to the feeder thread;
+- serialize: copies it into shared memory;
+- send: waits for the pipe and writes;
+- send index: the sampler, and the order to a worker;
+- wait: data wait of the training process; its part receive takes the batch out of the queue;
+- pin: copies it into pinned memory.
+
+The stages of workers: start (the process, until its loop begins), set up (until it asks for work), start workers and
+stop workers (the training process, which waits meanwhile). `loader_starts` has them one by one.
 """
 
 import polars as pl

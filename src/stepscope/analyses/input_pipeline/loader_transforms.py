@@ -1,12 +1,11 @@
 """What the samples of a loader are made of: data sets, transforms, decoders, readers, labels and collation.
 
 One row is a class or function in the fetches of a loader on a rank. Times are sums over the recorded batches with the
-weights of their spans. `wall` and `cpu` are with everything inside; `own` is wall time without the calls inside that
-have rows of their own: of a transform without the decoding that it set off, as Pillow reads pixels when they are first
-asked for; of a data set what its `__getitem__` does itself. A label is a `record_function` of the user's own code, its
-place the line that entered it. `share` is own / the time in the fetches whose samples, or whose collation, were
-recorded: calls inside samples are recorded in fewer batches than fetches are. What is missing to 1 is torch's own
-fetcher, and recording.
+weights of their spans. `wall` and `cpu` include everything inside. `own` is wall time without inner calls that have
+rows of their own. For a transform that excludes decoding: Pillow reads pixels when they are first asked for. For a data
+set it is what its `__getitem__` does itself. A label is a `record_function` of the user's own code; its place is the
+line that entered it. `share` is own / the time in the fetches whose samples, or whose collation, were recorded. The
+rest to 1 is torch's own fetcher, and recording.
 """
 
 import numpy as np

@@ -5,11 +5,11 @@ device memory and of pinned host memory, and the mapping of virtual memory that 
 of. A caching allocator makes them while it warms up and never again, unless memory is full, fragmented, or emptied on
 purpose. Allocations in the order of a stream (`cudaMallocAsync`) come from a pool of the driver and do not count.
 
-`stalled` is the device time that vanishes with the calls. A free waits until the device has done all its work, so the
-device has nothing to do until the host has launched again; an allocation holds the host up, which matters where the
-device is idle meanwhile. The time of all calls before the same launch is taken together: how long all devices of the
-rank idle between the first of these calls and that launch, or the work after it if they idle then, but no longer than
-the calls took. Calls outside of marked steps and from the profiler's own code are left out.
+`stalled` is the device time that vanishes with the calls. A free waits until the device has done all its work. The
+device then has nothing to do until the host launches again. An allocation delays the host, which matters while the
+device is idle. Calls before the same launch are taken together. They count for the time that all devices of the rank
+idle from the first call to that launch, or to the work after it. They never count for longer than the calls took. Calls
+outside of marked steps and from the profiler's own code are left out.
 """
 
 import numpy as np

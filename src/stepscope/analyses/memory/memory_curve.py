@@ -5,10 +5,10 @@ counts it (blocks are rounded up; in snapshots: as it was asked for), `reserved`
 Both are null where the source does not give them; `change` is always there: what was allocated less what was freed
 since the recording of the device began. The totals of the CPU hold what the profiler has seen, and the CPU has no pool.
 
-The time of a device is cut into 500 equal parts. Of each part the first and the last moment stay, and those where
-allocated (or else change) and reserved are highest, and lowest: no peak is lost, and a line drawn through the rows
-covers the same area on a screen. All moments: `stepscope show memory PATH`. Definition: the memory curve of the
-TensorBoard plugin, whose largest-triangle thinning may drop the peak.
+The time of a device is cut into 500 equal parts. Each part keeps its first and last moment, and the highest and lowest
+of allocated (or else change) and reserved. So no peak is lost, and a line through the rows looks like one through all
+moments. All moments: `stepscope show memory PATH`. Definition: the memory curve of the TensorBoard plugin, whose
+largest-triangle thinning may drop the peak.
 """
 
 import polars as pl

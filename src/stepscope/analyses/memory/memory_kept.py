@@ -1,9 +1,9 @@
 """Memory that steps leave behind: blocks allocated in a step that nobody had freed when the recording ended.
 
 One row is an operator and line whose blocks were kept. Steady training keeps nothing: what a step allocates is freed in
-it or in the next. So blocks of the last traced step do not count, and what is kept from nearly every step piles up: a
-list of losses that still hold their graphs, hooks added again and again, outputs collected for a metric. What only the
-first step keeps, such as the optimizer's state, has one step. Blocks are paired with frees by address.
+it or in the next. So blocks of the last traced step do not count. What nearly every step keeps piles up: losses in a
+list with their graphs, hooks added again and again, collected outputs. What only the first step keeps, such as the
+optimizer's state, has one step. Blocks are paired with frees by address.
 
 `per_step` is bytes kept per watched step, which are all traced steps but the last. `file` and `line` are the nearest
 frame of the user's own code, as in `memory_lines`.

@@ -1,10 +1,10 @@
 """The lines of code whose allocations fill the memory of each device when it is fullest.
 
-One row is a line of the user's own code: the nearest such frame in the stack of the allocation, from a memory snapshot
-or from the Python frames of a trace (`--with memory,stacks`), which tell where the function begins. Only blocks that
-are alive at the peak of `memory_peaks` count. What no stack leads to (allocations of backward run on a thread of
-torch's own, and what was there before the recording) is in the row without a file, so the rows of a device add up to
-its peak.
+One row is a line of the user's own code: the nearest such frame in the stack of the allocation. Stacks are from a
+memory snapshot or from the Python frames of a trace (`--with memory,stacks`); the latter tell where the function
+begins. Only blocks that are alive at the peak of `memory_peaks` count. A row without a file holds what no stack leads
+to. That is allocations of backward, which run on a thread of torch's own, and what was there before the recording. So
+the rows of a device add up to its peak.
 """
 
 import polars as pl

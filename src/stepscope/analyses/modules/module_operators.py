@@ -1,13 +1,12 @@
 """Operators inside each module instance: the level below `modules`.
 
-One row is the name of an operator directly in a module instance in one pass, that is not inside a module further in.
-Runtime calls outside of operators count as rows too, as compiled Triton kernels are launched so. Times are ns. Host
-totals are durations of the outermost calls of a name; host_self is without the operators, runtime calls and modules
-inside. device_self is the sum of the durations of the work that the operator itself started, device_total also of what
-the operators inside it started; so device_self of the rows of a module adds up to device_self of the module exactly.
-Device times are null in a rank without device work. In backward the operators are the autograd functions that undo
-operators of the module, and what runs inside them. Rows are in order of ranks, the tree, the pass and device_self,
-then host_self, largest first.
+One row is the name of an operator directly in a module instance in one pass, not in a module further in. Runtime calls
+outside of operators are rows too, as compiled Triton kernels are launched so. Times are ns. Host totals are durations
+of the outermost calls of a name. host_self is without the operators, runtime calls and modules inside. device_self is
+the time of the work that the operator itself started; device_total includes that of the operators inside it. So
+device_self of the rows of a module adds up to device_self of the module exactly. Device times are null in a rank
+without device work. In backward the operators are the autograd functions that undo operators of the module, and what
+runs inside them. Rows are in order of ranks, the tree, the pass, device_self and host_self, largest first.
 """
 
 import numpy as np

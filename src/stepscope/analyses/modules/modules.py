@@ -7,15 +7,14 @@ found by autograd's sequence numbers, with the accumulation of the gradients tha
 again during backward, as activation checkpointing does). Rows are in order of ranks, the tree and the pass, siblings
 by their first call.
 
-Times are ns. An instant of a thread belongs to the innermost module or autograd function around it, device work to the
-innermost around the call that launched it; so `self` is without modules inside, and the self times of all rows add up
-to the totals of the rows of depth 0 exactly. Totals are self times of the module and of all below it. Device times are
-sums of durations, in which work in parallel counts twice; device_busy is the length of their union. The collective of
-a bucket of gradients is launched while the backward of some module runs, and counts there; `communication` tells how
-much that is. They are null in a
-rank without device work. A row without a module is the device work that no module started (optimizer, loss functions,
-copies of inputs). Backward rows hold null where the trace has no sequence numbers. Where autograd runs inside a
-module's own forward, this time is `backward`, not `forward`.
+Times are ns. An instant of a thread belongs to the innermost module or autograd function around it. Device work belongs
+to the innermost around the call that launched it. So `self` is without modules inside, and the self times of all rows
+add up to the totals of the rows of depth 0 exactly. Totals are self times of the module and of all below it. Device
+times are sums of durations, in which parallel work counts twice; device_busy is the length of their union. The
+collective of a bucket of gradients counts for the module whose backward runs at its launch; `communication` tells how
+much that is. They are null in a rank without device work. A row without a module is the device work that no module
+started (optimizer, loss functions, copies of inputs). Backward rows hold null where the trace has no sequence numbers.
+Where autograd runs inside a module's own forward, this time is `backward`, not `forward`.
 
 Definition: the module view of the TensorBoard plugin, extended by backward, paths and unions; its self time on the
 host, without operators, is host_python.

@@ -1,13 +1,13 @@
 """Operators by name: how often they ran, their time on the host and on the device, and their use of tensor cores.
 
-One row is an operator name of a rank. Times are ns. Host totals are durations of the outermost calls of a name, so an
-operator inside one of its own name counts once; host_self is without the operators, annotations and runtime calls
-inside. device_self is the sum of the durations of the work that the operator itself started, device_total also of what
-the operators inside it started; device_busy is the length of their union. Kernels that a launch replays from a device
-graph all count. An operator is eligible if its name, or that of one inside, is of those that multiply matrices, or if
-it started a kernel that used tensor or matrix cores. FLOPs are from shapes, so they need recorded ones. Device columns
-are null in a rank without device work. Definition: the operator view of the TensorBoard plugin, without its merging of
-nested calls of one name.
+One row is an operator name of a rank. Times are ns. Host totals are durations of the outermost calls of a name: an
+operator inside one of its own name counts once. host_self is without the operators, annotations and runtime calls
+inside. device_self is the time of the work that the operator itself started; device_total includes that of the
+operators inside it. device_busy is the length of their union. Kernels that a launch replays from a device graph all
+count. An operator is eligible if its name, or that of one inside, multiplies matrices, or if it started a kernel that
+used tensor or matrix cores. FLOPs are from shapes, so they need recorded ones. Device columns are null in a rank
+without device work. Definition: the operator view of the TensorBoard plugin, without its merging of nested calls of one
+name.
 """
 
 import polars as pl

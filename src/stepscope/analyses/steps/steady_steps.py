@@ -1,9 +1,9 @@
 """The steps that averages are taken from.
 
-One row is a step, with the columns of `steps`. Warm-up steps are left out; of the others, steps that were traced or in
-which tracing was started or stopped are left out wherever the rank has any besides them. Long steps and steps with an
-evaluation stay in: they cost time. All steps of a run that is only a trace are traced, so all of them count but empty
-ones: a profiler that stops marks the beginning of one more step, in which no operator runs.
+One row is a step, with the columns of `steps`. Warm-up steps are left out. Steps that were traced, or in which tracing
+was started or stopped, are left out wherever the rank has any besides them. Long steps and steps with an evaluation
+stay in: they cost time. In a run that is only a trace all steps count but empty ones: a profiler that stops marks the
+beginning of one more step, in which no operator runs.
 """
 
 import polars as pl

@@ -1,17 +1,18 @@
 """Each instant of a step given to one of eight causes, as the TensorBoard plugin's overview does.
 
-One row is a step of a trace, adjusted to its device work as in that plugin: from the end of the step before (or the
-host's start, if later) to the end of its last device work (or the host's end, if later); trailing steps whose device
-work was not recorded whole are left out; a trace without step markers is one step, 0. Times are ns. An instant belongs
-to the first of: kernel, memcpy, memset, communication, runtime, dataloader, cpu_exec, other, so a row adds up to the
-length of the step exactly. All processes, streams and devices of a rank are taken together.
+One row is a step of a trace. Times are ns. A step is adjusted to its device work, as in that plugin. It begins at the
+end of the step before, or at the host's start if that is later. It ends with its last device work, or at the host's end
+if that is later. Trailing steps whose device work was not recorded whole are left out. A trace without step markers is
+one step, 0. An instant belongs to the first of: kernel, memcpy, memset, communication, runtime, dataloader, cpu_exec,
+other. So a row adds up to the length of the step exactly. All processes, streams and devices of a rank are taken
+together.
 
-Communication is gloo's host annotations, which span the transfer; NCCL's, which span only the launch, for the five
-collectives that the plugin knows; and kernels that carry the external id of one of these. A kernel without this link
-counts as kernel, so for the communication that costs time see `exposed_communication` in device_time.
-Runtime is runtime and driver calls. What an accelerator does that records no kernels (MTIA) counts as kernel, and its
-requests to move memory as memcpy. cpu_exec is operators and annotations. Shutting down a loader's workers is not
-loading data, and counts as other where Python stacks tell it.
+Communication is three things. gloo's host annotations span the transfer. NCCL's span only the launch, for the five
+collectives that the plugin knows. Kernels count if they carry the external id of one of these. A kernel without this
+link counts as kernel; for communication that costs time see `exposed_communication` in device_time. Runtime is runtime
+and driver calls. Accelerators that record no kernels (MTIA) count as kernel, and their requests to move memory as
+memcpy. cpu_exec is operators and annotations. Shutting down a loader's workers counts as other where Python stacks tell
+it.
 """
 
 import numpy as np

@@ -1,18 +1,26 @@
 """Training steps and where the host's time in each went.
 
 One row is a step of a rank. Times are ns. Runs recorded by `stepscope run` carry the probe's own clock (`clock` host or
-host-backward). For a trace alone the steps are its `ProfilerStep#N` annotations (`clock` kineto), and the phases are
-what the trace tells: data_wait the loader's annotations, without the shutdown of its workers where Python stacks show
-it; optimizer `Optimizer.step#…`; backward from the first to the last operator of autograd, for each micro-batch, or the
-frame of the call where stacks were recorded; forward from the end of the data wait to backward. Then data_wait +
-forward + backward + optimizer + other = duration exactly; data_wait is null when no loader was seen, and counts as 0.
+host-backward). The steps of a trace are its `ProfilerStep#N` annotations (`clock` kineto). There the phases are:
 
-Of more than a million steps of a rank a row is the mean of `weight` steps, alike in length and tags, that ran about the
-same time; all rows that averages are from have one weight.
+- data_wait: the loader's annotations, without the shutdown of its workers where Python stacks show it;
+- forward: from the end of the data wait to backward;
+- backward: from the first to the last operator of autograd in each micro-batch, or the frame of the call where stacks
+  were recorded;
+- optimizer: `Optimizer.step#…`.
 
-Tags added here: `warm-up` for the first three steps of a rank on the probe's clock, `traced` for steps of a trace,
-`long` for steps of more than five times the median of the rank's untraced steps (of all its steps if all are traced),
-and `empty` for steps of a trace without any operator and for steps without length.
+The parts data_wait, forward, backward, optimizer and other add up to duration exactly. data_wait is null when no loader
+was seen, and counts as 0.
+
+In runs of more than a million steps, a row is the mean of `weight` steps. They are alike in length and tags, and ran
+about the same time. All rows that averages are from have one weight.
+
+Tags added here:
+
+- `warm-up`: the first three steps of a rank on the probe's clock;
+- `traced`: steps of a trace;
+- `long`: more than five times the median of the rank's untraced steps, or of all its steps if all are traced;
+- `empty`: steps of a trace without any operator, and steps without length.
 """
 
 import polars as pl

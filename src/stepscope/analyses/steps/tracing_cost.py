@@ -1,4 +1,4 @@
-"""What tracing cost, from the steps beside the traced window.
+"""Tracing cost, from the steps beside the traced window.
 
 One row is a rank. Times are ns. untraced_step and traced_step are medians of the steady and of the traced steps;
 slowdown is their ratio, 1 for none. start_stop is the time that starting, stopping and writing the traces took.

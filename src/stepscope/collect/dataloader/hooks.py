@@ -20,12 +20,17 @@ __all__ = ["install", "install_stateful"]
 
 
 def install(
-    module: Any, run_dir: str, identify: Callable[[Any], int | None], all_batches: bool, lines_hz: float
+    module: Any,
+    run_dir: str,
+    identify: Callable[[Any], int | None],
+    all_batches: bool,
+    lines_hz: float,
+    source: bool,
 ) -> Loading:
     """Hook `module`, torch.utils.data.dataloader. Raises AttributeError for one of a build we do not know."""
     if lines_hz:
         from . import worker_lines  # noqa: F401  # once, and not in every worker that is forked
-    loading = Loading(run_dir, identify, math.inf if all_batches else SHARE, lines_hz)
+    loading = Loading(run_dir, identify, math.inf if all_batches else SHARE, lines_hz, source)
     os.register_at_fork(after_in_child=loading.forked)
     utils = module._utils
     replaced = _of_iterators(module._MultiProcessingDataLoaderIter, module._SingleProcessDataLoaderIter, loading)

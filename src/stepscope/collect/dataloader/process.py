@@ -32,10 +32,18 @@ class Loading:
     """What this process records of its loaders. `identify(loader)` gives the number in facts.jsonl, or None.
 
     `share` of a batch's CPU time may go into its spans, and again into those of its samples. `lines_hz`: how often a
-    second a worker's line is looked at.
+    second a worker's line is looked at. `source`: are lines of the user's code kept?
     """
 
-    def __init__(self, run_dir: str, identify: Callable[[Any], int | None], share: float, lines_hz: float = 0) -> None:
+    def __init__(
+        self,
+        run_dir: str,
+        identify: Callable[[Any], int | None],
+        share: float,
+        lines_hz: float = 0,
+        source: bool = False,
+    ) -> None:
+        self._source = source
         self._run_dir, self._identify, self._share, self._lines_hz = run_dir, identify, share, lines_hz
         self._spans: SpanFile | None = None
         self._made = 0
@@ -45,7 +53,7 @@ class Loading:
     def open(self, role: str, about: dict[str, Any]) -> SpanFile | None:
         """The file of this process, opened now if it is not yet; None: nothing is recorded. Raises OSError."""
         if self._spans is None and not self._off:
-            self._spans = open_spans(self._run_dir, role, about, self._share)
+            self._spans = open_spans(self._run_dir, role, about, self._share, self._source)
             if self._spans is None:
                 self._off = True
                 leave_note(self._run_dir, "loading of further processes", "there are as many files as a run may have")

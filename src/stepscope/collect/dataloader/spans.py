@@ -18,7 +18,9 @@ from ...run_format.records import HEADER, SPAN, STAGES, header
 from ..fields import compiled
 from ..guards import own_errors
 from ..mmap_file import identity, reopened, reserves
+from ..origins import Origins
 from ..recorder import append_line, both_clocks, clock_reading, leave_note
+from ..sources import Sources
 from .overhead_budget import RESERVE_NS, SHARE, OverheadBudget, Reserve, Slowdown
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -54,6 +56,7 @@ SMALL_LIMIT = 128 << 10
 OTHER_LABELS = "<other labels>"
 """Stands for the labels beyond the number that are told apart."""
 
+_ORIGINS = Origins()  # workers that are forked have it from their parent
 _FIRST = 16 << 10  # bytes reserved at first, then twice as many each time: a worker of few batches takes little room
 _EIGHTHS = 8  # eighths of the limit: each is written to a fourth as often as the one before
 _SAFE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)  # a link in our folder is somebody else's
@@ -61,10 +64,13 @@ _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
 _MOST = 0xFFFF  # of the fields of 16 bits
 
 
-def open_spans(run_dir: str, role: str, about: dict[str, Any], share: float = SHARE) -> SpanFile | None:
+def open_spans(
+    run_dir: str, role: str, about: dict[str, Any], share: float = SHARE, source: bool = False
+) -> SpanFile | None:
     """The file of this process, or None where its disk cannot promise room or there are files enough. Raises OSError.
 
-    `role` is "main" or "worker"; `about` goes into the first line of the side table.
+    `role` is "main" or "worker"; `about` goes into the first line of the side table; `source`: lines of the user's
+    code go into it, too.
     """
     folder = os.path.join(run_dir, LOADING)
     if not prepared(folder):
@@ -74,7 +80,10 @@ def open_spans(run_dir: str, role: str, about: dict[str, Any], share: float = SH
         return None
     path, reserve = f"{role}-{os.getpid()}-{time.monotonic_ns()}", RESERVE_NS if files < RESERVES_LIMIT else 0
     limit = LIMIT if files < FULL_FILES else SMALL_LIMIT
-    return SpanFile(os.path.join(folder, path), {"kind": role, **about}, share, reserve, limit)
+    spans = SpanFile(os.path.join(folder, path), {"kind": role, **about}, share, reserve, limit)
+    if source:
+        spans.sources = Sources(lambda row: spans.tell({"kind": "source", **row}), _ORIGINS)
+    return spans
 
 
 def prepared(folder: str) -> bool:
@@ -92,7 +101,8 @@ class SpanFile:
     """`path`.bin and `path`.jsonl. `lost` counts spans without room; `share` of the batches' CPU time may go into them,
     from `budget`, and again into those of samples, from `detail_budget`; besides `reserve` ns into both. `unrecorded`:
     of loaders without workers, how many batches at the end of the last iterator no recorded one stands for, and of how
-    many the samples; `slowdowns` of the same loaders, by loader."""
+    many the samples; `slowdowns` of the same loaders, by loader. `sources` takes the source of what has a name, None:
+    none is kept."""
 
     __slots__ = (
         "_capacity",
@@ -111,6 +121,7 @@ class SpanFile:
         "path",
         "share",
         "slowdowns",
+        "sources",
         "unrecorded",
     )
 
@@ -120,6 +131,7 @@ class SpanFile:
         self.path, self.lost, self.share, self._limit = path, 0, share, limit
         self.unrecorded: dict[int, tuple[int, int]] = {}  # batches at the ends of iterators, by loader
         self.slowdowns: dict[int | None, Slowdown] = {}
+        self.sources: Sources | None = None
         common = Reserve(reserve)
         self.budget, self.detail_budget = OverheadBudget(share, common), OverheadBudget(share, common)
         self._pid = os.getpid()
@@ -148,6 +160,8 @@ class SpanFile:
         if number is None:
             number = self._names[key] = len(self._names) + 1
             self.tell({"kind": "name", "id": number, "name": name, "file": file, "line": line})
+            if self.sources is not None:
+                self.sources.keep_users(file, line)
         return number
 
     def label(self, name: str, place: tuple[str, int], limit: int) -> int:

@@ -12,8 +12,8 @@ import time
 from _thread import get_ident
 
 from ..line_sampler.lines import Sampler
+from ..origins import Origins
 from ..recorder import BinaryFile, append_line, both_clocks, leave_note
-from ..stack_frames import Origins
 from ..step_clock.state import State
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
+    from ..sources import Sources
     from .batch_recorder import BatchRecorder
 
 __all__ = ["LINES_SUFFIX", "WorkerSampler", "start"]
@@ -45,7 +46,7 @@ def start(recorder: BatchRecorder, run_dir: str, hz: float, within: CodeType) ->
     share = SHARE if recorder.spans.share < 1 else math.inf
     state = State()
     state.thread = get_ident()
-    sampler = WorkerSampler(state, files, hz, within, share)
+    sampler = WorkerSampler(state, files, hz, within, share, recorder.spans.sources)
     os.register_at_fork(after_in_child=sampler.abandon)
     sampler.start()
     return sampler
@@ -54,8 +55,10 @@ def start(recorder: BatchRecorder, run_dir: str, hz: float, within: CodeType) ->
 class WorkerSampler(Sampler):
     """Takes fewer samples the longer it runs, and where looking takes more than `share` of the worker's CPU time."""
 
-    def __init__(self, state: State, files: _Files, hz: float, within: CodeType, share: float) -> None:
-        super().__init__(state, files, hz, within, _ORIGINS)
+    def __init__(
+        self, state: State, files: _Files, hz: float, within: CodeType, share: float, sources: Sources | None
+    ) -> None:
+        super().__init__(state, files, hz, within, _ORIGINS, sources)
         self._share, self._shortest_ns = share, self.slot_ns
         self._before = (0, 0)  # CPU time of this thread, and of the process, when it wrote last
 

@@ -30,7 +30,8 @@ from collections import deque
 from ...run_format.files import LINES
 from ...run_format.records import FLAG_COLLECTOR, LINE
 from ..fields import StateFields, compiled
-from ..stack_frames import OTHER_STACKS, RECORDER, Describer, Origins
+from ..origins import RECORDER, Origins
+from ..stack_frames import OTHER_STACKS, Describer
 from .copied_code import CopiedCode, reads_true
 from .locked_looks import HARMLESS, TakingTurns, walked
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ..recorder import BinaryFile
+    from ..sources import Sources
 
     class Watched(Protocol):
         """As clock.State: the thread that is sampled and what it is at."""
@@ -85,8 +87,8 @@ _FLUSH_SAMPLES = 256
 class Sampler:
     """Samples the thread `state.thread` about `hz` times a second into lines.bin and frames.jsonl.
 
-    With `within`, only what that code has called. `origins` saves the time to make them. Nothing here raises but the
-    constructor: OSError when the file cannot be made.
+    With `within`, only what that code has called. `origins` saves the time to make them; `sources` takes the source of
+    what is seen, None: none is kept. Nothing here raises but the constructor: OSError when the file cannot be made.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Sampler:
         hz: float,
         within: CodeType | None = None,
         origins: Origins | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self.state, self.within, self.origins = state, within, origins or Origins()
         self.slot_ns, self.late_ns = max(1, int(1e9 / hz)), LATE_NS
@@ -107,7 +110,7 @@ class Sampler:
         the profiler sees no free: a trace of memory would show leaks that are none."""
         self.stop = allocate_lock()
         self._recorder = recorder
-        self._describer = Describer(self.origins)
+        self._describer = Describer(self.origins, sources)
         self._looker = self._make_looker()
         self._turns: TakingTurns | None = None
         self._copies: list[CopiedCode] = []

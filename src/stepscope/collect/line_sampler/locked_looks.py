@@ -21,7 +21,7 @@ import sys
 import time
 from _thread import get_ident
 
-from ..stack_frames import COLLECTING, RECORDER
+from ..origins import COLLECTING, RECORDER
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What is peculiar to web servers: how they are asked, whether they send parts of a file, and listings of folders."""
+"""What is peculiar to web servers: how they are asked, parts of files, and lists of folders."""
 
 import asyncio
 import base64

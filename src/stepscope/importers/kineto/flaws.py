@@ -4,7 +4,7 @@ import codecs
 from dataclasses import dataclass
 
 from stepscope.core.paths import AnyPath
-from stepscope.importers.kineto.stream import opened
+from stepscope.importers.kineto.stream import Damaged, opened
 
 __all__ = ["NO_PLACE", "Flaw", "place_of"]
 
@@ -28,10 +28,18 @@ def place_of(path: AnyPath, flaw: Flaw) -> str:
     """Line, column and reason, as Python writes them. Reads the file again up to there, to count its lines."""
     if flaw.characters == NO_PLACE:
         return flaw.why
+    try:
+        lines, column = _place(path, flaw, to_the_damage=False)
+    except Damaged:
+        lines, column = _place(path, flaw, to_the_damage=True)
+    return f"line {lines}, column {column}: {flaw.why}"
+
+
+def _place(path: AnyPath, flaw: Flaw, *, to_the_damage: bool) -> tuple[int, int]:
     decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
     buffer = bytearray(_AT_ONCE)
     lines, column, left = 1, 1, flaw.offset
-    with opened(path, to_the_damage=True) as stream, memoryview(buffer) as view:
+    with opened(path, to_the_damage=to_the_damage) as stream, memoryview(buffer) as view:
         while left:
             count = stream.fill(view[: min(left, _AT_ONCE)])
             lines, column = _after(decode(bytes(view[:count])), lines, column)
@@ -39,8 +47,7 @@ def place_of(path: AnyPath, flaw: Flaw) -> str:
         tail = bytearray(flaw.characters * _LONGEST_CHARACTER)
         count = stream.fill(memoryview(tail))
     text = bytes(tail[:count]).decode("utf-8", "replace")[: flaw.characters]
-    lines, column = _after(text, lines, column)
-    return f"line {lines}, column {column}: {flaw.why}"
+    return _after(text, lines, column)
 
 
 def _after(text: str, lines: int, column: int) -> tuple[int, int]:

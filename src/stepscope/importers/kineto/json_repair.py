@@ -16,7 +16,7 @@ from stepscope.importers.kineto.json_pieces import (
 from stepscope.importers.kineto.source import Note
 
 __all__ = [
-    "CONSTANTS", "EVENTS", "SURROGATES", "Document", "NotJson", "Repair", "list_start", "lists_of_events",
+    "CONSTANTS", "EVENTS", "LEFT_OUT", "SURROGATES", "Document", "NotJson", "Repair", "list_start", "lists_of_events",
     "parse", "place", "read", "tolerant",
 ]  # fmt: skip
 
@@ -34,6 +34,9 @@ _MAYBE_LIST_END = re.compile(r"\}\s*\]")
 _LIST_END = re.compile(r'\}\s*(?=\]\s*(?:,\s*"|\}\s*\Z|\Z))')
 CONSTANTS = "NaN or Infinity as a number: read as missing"
 """Told of numbers that JSON has not."""
+
+LEFT_OUT = "event that is not valid JSON: left out"
+"""Told of events that nothing could be read of."""
 
 SURROGATES = "half of a surrogate pair in a name: shown as replacement character"
 """Told of escapes of half a character."""
@@ -266,7 +269,7 @@ class Repair:
         elif too_deep:
             self.note("event that is nested too deeply: left out", 1)
         else:
-            self.note("event that is not valid JSON: left out", 1)
+            self.note(LEFT_OUT, 1)
 
     def repair_element(self, found: list[Any]) -> bool:
         """Try to repair the element at `at`; its end may be the end of an object within it, so a few are tried."""

@@ -13,7 +13,7 @@ from stepscope.importers.kineto.json_repair import SURROGATES, Repair, lists_of_
 from stepscope.importers.kineto.pieces import AFTER, ELEMENT, FIRST
 from stepscope.importers.kineto.source import REPLACED, replaced_in
 
-__all__ = ["MARGIN", "Step", "step"]
+__all__ = ["MARGIN", "Step", "flaw", "step"]
 
 MARGIN = 32 * 1024
 """Bytes that have to follow a step in its window: twice what it looks ahead."""
@@ -47,7 +47,7 @@ def step(window: bytes, state: int, *, is_end: bool, is_first: bool) -> Step | N
     raw = window.decode("utf-8", "replace")
     text, _ = without_lone_surrogates(raw)
     last = len(text) if is_end else len(text) - MARGIN
-    found = _strict(text, state, last) or _tolerant(text, _flaw(text, state) if is_first else None, last, is_end=is_end)
+    found = _strict(text, state, last) or _tolerant(text, flaw(text, state) if is_first else None, last, is_end=is_end)
     if found is None:
         return None
     found.lists = lists_of_events(
@@ -80,8 +80,8 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _tolerant(text: str, flaw: Flaw | None, last: int, *, is_end: bool) -> Step | None:
-    if flaw is not None and not is_end and flaw.characters > last:
+def _tolerant(text: str, first: Flaw | None, last: int, *, is_end: bool) -> Step | None:
+    if first is not None and not is_end and first.characters > last:
         return None
     notes: Counter[str] = Counter()
 
@@ -99,7 +99,7 @@ def _tolerant(text: str, flaw: Flaw | None, last: int, *, is_end: bool) -> Step 
         found,
         repair.at,
         ELEMENT if at_element else AFTER,
-        flaw,
+        first,
         lost=repair.lost,
         constants=repair.decoders.constants,
         ended=repair.truncated,
@@ -107,7 +107,7 @@ def _tolerant(text: str, flaw: Flaw | None, last: int, *, is_end: bool) -> Step 
     )
 
 
-def _flaw(text: str, state: int) -> Flaw:
+def flaw(text: str, state: int) -> Flaw:
     """Where and why Python's strict reader refuses the list from here on."""
     before = _BEFORE[state]
     try:

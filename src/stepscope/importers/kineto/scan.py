@@ -22,7 +22,7 @@ from stepscope.importers.kineto.flaws import Flaw, place_of
 from stepscope.importers.kineto.json_pieces import Decoders, without_lone_surrogates
 from stepscope.importers.kineto.json_repair import CONSTANTS, EVENTS, SURROGATES, Document
 from stepscope.importers.kineto.layout import LAYOUT
-from stepscope.importers.kineto.pieces import AFTER, ELEMENT, FIRST, PIECE, Piece, Pieces, threads_here
+from stepscope.importers.kineto.pieces import ELEMENT, FIRST, PIECE, Piece, Pieces, threads_here
 from stepscope.importers.kineto.repair_step import MARGIN
 from stepscope.importers.kineto.source import REPLACED, decoded, replaced_in
 from stepscope.importers.kineto.stream import Damaged, Stream, opened
@@ -195,6 +195,8 @@ class _List:
         scanner = piece.scanner
         first = self.columns.count
         self.columns.append(scanner)
+        if scanner.left_out:
+            self._leave_out(piece)
         with memoryview(piece.buffer) as text:
             for position, begin, end in scanner.odd():
                 value = self._value(bytes(text[begin:end]))
@@ -226,7 +228,7 @@ class _List:
             if len(self.left) > _LONGEST_ELEMENT:
                 why = f"an event that does not end within {_LONGEST_ELEMENT >> 20} MB"
                 raise NoTrace(why, piece.offset + scanner.after_previous)
-            self.state = AFTER if scanner.count else piece.state
+            self.state = scanner.state_after_previous
 
     def _value(self, raw: bytes) -> Any:
         """An element that is valid but irregular."""
@@ -241,8 +243,7 @@ class _List:
     def _repair(self, piece: Piece, *, is_end: bool) -> bool:
         """Take one step over the damage behind the last element; False: more of the text is needed to tell."""
         scanner = piece.scanner
-        begin = scanner.after_previous
-        state = AFTER if scanner.count else piece.state
+        begin, state = scanner.after_previous, scanner.state_after_previous
         size = max(_WINDOW, scanner.fault_at - begin + 2 * MARGIN)
         while True:
             end = min(begin + size, piece.end)
@@ -259,15 +260,28 @@ class _List:
             piece.scan(begin + step.at, step.state)
         return True
 
+    def _leave_out(self, piece: Piece) -> None:
+        """Count the damaged events that the scanner went over."""
+        scanner = piece.scanner
+        self._lose(scanner.left_out, piece.offset + scanner.after_previous)
+        self.notes[json_repair.LEFT_OUT] += scanner.left_out
+        if self.flaw is None:
+            begin, end, state = scanner.first_gap()
+            window = bytes(memoryview(piece.buffer)[begin : end + 1])
+            self.flaw = replace(repair_step.flaw(window.decode(), state), offset=piece.offset + begin)
+
+    def _lose(self, events: int, offset: int) -> None:
+        self.lost += events
+        if self.lost > max(_MOST_LOST, self.columns.count):
+            raise NoTrace("most of its events are not valid JSON", offset)
+
     def _add(self, step: repair_step.Step, offset: int) -> None:
         if step.lists:
             raise Unfit("a list of events begins within another one")
         for element in step.elements:
             self.odd.append((self.columns.count, element))
             self.columns.advance(1)
-        self.lost += step.lost
-        if self.lost > max(_MOST_LOST, self.columns.count):
-            raise NoTrace("most of its events are not valid JSON", offset)
+        self._lose(step.lost, offset)
         self.decoders.constants += step.constants
         self.notes.update(step.notes)
         self.ended = step.ended

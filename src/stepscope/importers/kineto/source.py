@@ -9,7 +9,10 @@ from collections.abc import Callable
 from stepscope.core.errors import BadInput
 from stepscope.core.paths import AnyPath, look_again
 
-__all__ = ["REPLACED", "Note", "check_packing", "damage_of", "decoded", "read_text", "replaced_in"]
+__all__ = [
+    "BAD_CHECKSUM", "BYTES_BEHIND", "REPLACED", "Note", "check_packing", "damage_of", "decoded", "read_text",
+    "replaced_in",
+]  # fmt: skip
 
 Note = Callable[[str, int], None]
 """Called with the reason and the count of something that was left out or repaired."""
@@ -21,7 +24,12 @@ _PIECE = 1 << 20
 _GZIP = b"\x1f\x8b"
 _WIDE = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
          (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
-_BAD_CHECKSUM = "the gzip checksum is wrong: contents may be damaged"
+BAD_CHECKSUM = "the gzip checksum is wrong: contents may be damaged"
+"""Told of a gzip stream that unpacks to something else than was packed."""
+
+BYTES_BEHIND = "bytes after the gzip stream: not read"
+"""Told of a gzip stream that is not the last thing in its file."""
+
 _AGAIN = (
     "Write the trace again (a process that is killed while it exports leaves such a file), "
     "or record one with `stepscope run -- COMMAND`."
@@ -94,7 +102,7 @@ def damage_of(error: EOFError | gzip.BadGzipFile | zlib.error) -> str:
     if isinstance(error, zlib.error):
         return f"the gzip stream is damaged{_PARTLY}"
     checksum = "CRC" in str(error) or "length" in str(error)
-    return _BAD_CHECKSUM if checksum else "bytes after the gzip stream: not read"
+    return BAD_CHECKSUM if checksum else BYTES_BEHIND
 
 
 def decoded(raw: bytes, note: Note) -> str:

@@ -17,6 +17,7 @@ from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.records import SPAN, read_records
+from stepscope.importers.run_dir.sources import add_sources
 from stepscope.importers.run_dir.stacks import add_worker_stacks
 from stepscope.importers.run_dir.steps import observed, series
 from stepscope.run_format.files import LOADING
@@ -40,9 +41,16 @@ class _Origin:
     iterator: int | None = None
 
 
-def add_loading(run: AnyPath, clock: Clock, host: str | None, note: Note, sink: Sink) -> None:
-    """Add the spans of the process of `clock`, on `host`, and of its workers, whose monotonic clock is the same."""
+def add_loading(
+    run: AnyPath, clock: Clock, host: str | None, known: set[tuple[str, int]], note: Note, sink: Sink
+) -> None:
+    """Add the spans of the process of `clock`, on `host`, and of its workers, whose monotonic clock is the same.
+
+    `known` are the source lines that are there already.
+    """
     for origin in _origins(run, clock.pid, host, note):
+        kept = [row for row in origin.rows if row.get("kind") == "source"]
+        add_sources(kept, clock.rank, str(origin.about.get("pid")), known, note, sink)
         records = read_records(origin.path, SPAN, note)
         if records is not None:
             _add(origin, records.rows, clock, note, sink)

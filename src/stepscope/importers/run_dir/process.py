@@ -10,6 +10,7 @@ from stepscope.importers import append
 from stepscope.importers.run_dir.clocks import clock_of
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
 from stepscope.importers.run_dir.loading import add_loading
+from stepscope.importers.run_dir.sources import add_sources
 from stepscope.importers.run_dir.stacks import add_stacks
 from stepscope.importers.run_dir.steps import add_steps
 from stepscope.run_format import files
@@ -79,7 +80,9 @@ def add_recorded(process: Process, sink: Sink) -> tuple[Row, list[Row]]:
     merged = add_steps(process.folder, process.rank, process.pid, windows, note, sink)
     add_stacks(process.folder, process.rank, process.pid, merged, note, sink)
     _add_windows(process, windows, sink)
-    _add_clocked(process, windows, note, sink)
+    known: set[tuple[str, int]] = set()
+    add_sources(read_lines(process.folder / files.SOURCES, note), process.rank, process.pid, known, note, sink)
+    _add_clocked(process, windows, known, note, sink)
     return last.get("torch", {}), windows
 
 
@@ -216,7 +219,7 @@ def _add_windows(process: Process, windows: list[Row], sink: Sink) -> None:
         )
 
 
-def _add_clocked(process: Process, windows: list[Row], note: Note, sink: Sink) -> None:
+def _add_clocked(process: Process, windows: list[Row], known: set[tuple[str, int]], note: Note, sink: Sink) -> None:
     """Add the readings of clocks, and the spans of loading, which several processes wrote on one clock."""
     clock, run = clock_of(process.folder, process.rank, process.pid, process.about), process.folder.parent
     if clock is None:
@@ -227,7 +230,7 @@ def _add_clocked(process: Process, windows: list[Row], note: Note, sink: Sink) -
     for window in windows:
         read = window.get("clocks")
         clock.add(f"window {number(window.get('window'))}", read if isinstance(read, list) else [], sink)
-    add_loading(run, clock, word(process.about.get("host")), note, sink)
+    add_loading(run, clock, word(process.about.get("host")), known, note, sink)
 
 
 def _add_traces(process: Process, windows: list[Row], note: Note, sink: Sink) -> bool:

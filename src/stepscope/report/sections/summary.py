@@ -50,8 +50,8 @@ def _other_jobs(run: Run) -> list[Block]:
     others = run.optional("meta").filter(pl.col("key") == "other_job")["value"].to_list()
     if not others:
         return []
-    text = "The run holds {} jobs that share no process group; this report is of one. "
-    told = f"{text}Another one: `stepscope report {literal(others[0], 400)}`."
+    text = "The run holds {} independent jobs; this report covers one. "
+    told = f"{text}For another: `stepscope report {literal(others[0], 400)}`."
     return [Text(told, (Value(len(others) + 1, "count"),))]
 
 
@@ -61,13 +61,13 @@ def _overridden(run: Run) -> list[Block]:
     for one in overrides_of(run):
         where = f"the loader of {one.place}" if one.place else "a loader"
         if one.refused is not None:
-            told.append(f"Not set from outside: {_settings(one.wanted)}, for {where}: {one.refused}.")
+            told.append(f"Trial run: {_settings(one.wanted)} not applied to {where}: {one.refused}.")
         elif one.changed:
-            changed = {name: f"{new} (its own: {old})" for name, (old, new) in one.changed.items()}
-            told.append(f"A trial, not the script as it is: {where} was given {_settings(changed)}.")
+            changed = {name: f"{new} (script: {old})" for name, (old, new) in one.changed.items()}
+            told.append(f"Trial run: {where} uses {_settings(changed)}.")
     asked = asked_overrides(run)
     if asked and not overrides_of(run):
-        told.append(f"Not set from outside: {_settings(asked)}: no DataLoader of torch was iterated for training.")
+        told.append(f"Trial run: {_settings(asked)} not applied: training used no torch DataLoader.")
     return [Text(literal(text, 400)) for text in dict.fromkeys(told)]
 
 
@@ -86,7 +86,7 @@ def _all_left_out(run: Run) -> list[Block]:
         return []
     reasons = run.optional("skipped").filter(pl.col("reason").str.ends_with(": left out")).sort("count", "reason")
     why = literal(reasons["reason"][-1].removesuffix(": left out")) if reasons.height else "they are damaged"
-    text = f"All {{}} events of the trace were left out, most for one reason: {why}."
+    text = f"All {{}} events of the trace are unusable. Most frequent reason: {why}."
     return [Text(text, (Value(left_out, "count"),))]
 
 
@@ -152,7 +152,7 @@ def _left(run: Run) -> list[Block]:
     if not found:
         return []
     worst = min(found, key=lambda cut: (cut.until - cut.first) / max(1, cut.last - cut.first))
-    text, values = "{} of {} are there whole", [Value(worst.until - worst.first, "ns"),
+    text, values = "{} of {} is complete", [Value(worst.until - worst.first, "ns"),
                                                 Value(worst.last - worst.first, "ns")]  # fmt: skip
     if worst.steps:
         text += f", with {{}} of {many(worst.steps, 'step')}"
@@ -173,11 +173,11 @@ def _damaged(run: Run) -> list[Block]:
     events = run.rows("host") + run.rows("device")
     told = [f"Damaged: {literal(damaged[0])}."]
     if others:
-        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Left out of the input).")
+        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Skipped input).")
     read = ", ".join((many(steps_left, "timed step"), many(samples, "sample of lines", "samples of lines"),
                       many(events, "event of traced windows", "events of traced windows")))  # fmt: skip
     told.append(f"Still read: {read}.")
-    told.append("Copy the run once more from where it was recorded, or record it again: `stepscope run -- COMMAND`.")
+    told.append("Copy the run again from its source, or record it again: `stepscope run -- COMMAND`.")
     counts = (*([others] if others else []), steps_left, samples, events)
     return [Text(" ".join(told), tuple(Value(count, "count") for count in counts))]
 

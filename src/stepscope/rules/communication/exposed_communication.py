@@ -35,6 +35,8 @@ import polars as pl
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
 from stepscope.analyses.communication.lib.collective_calls import collective_calls
 from stepscope.analyses.communication.process_groups import process_groups
+from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
@@ -71,7 +73,16 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_advice(run, worst.rank, collective, group, too_much=exposed[worst.rank] > worst.compute),
         ranks=tuple(slow),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, exposed[worst.rank] / worst.step),
     )
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    """The lines that launch collectives."""
+    try:
+        return launch_lines(run, device_work(run)["role"] == "communication")
+    except MissingData:  # it communicates without a device
+        return launch_lines(run, pl.Series(dtype=pl.Boolean))
 
 
 def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:
@@ -94,11 +105,11 @@ def _evidence(row: Exposed, exposed: float, most: dict[str, str | int | None] | 
     yield Evidence(
         label="exposed communication per step", value=exposed, unit="ns", source=row.source, share=exposed / row.step
     )
-    yield Evidence(label="compute share of step", value=row.compute / row.step, unit="ratio", source=row.source)
     if most is not None and most["collective"] and most["exposed"] is not None:
         share = float(most["exposed"]) / row.steps
         label = f"exposed {most['collective']} per step"
         yield Evidence(label=label, value=share, unit="ns", source="process_groups")
+    yield Evidence(label="compute share of step", value=row.compute / row.step, unit="ratio", source=row.source)
 
 
 def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool) -> tuple[Advice, ...]:

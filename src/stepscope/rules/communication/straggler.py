@@ -80,10 +80,10 @@ def _evidence(found: LateRank) -> tuple[Evidence, ...]:
     )
     if found.cause == "input":
         label = "extra data wait"
-        return (*rows, Evidence(label=label, value=found.extra, unit="ns", source="steps"))
+        return (rows[0], Evidence(label=label, value=found.extra, unit="ns", source="steps"), rows[1])
     if found.cause == "compute":
         label = "extra compute time"
-        return (*rows, Evidence(label=label, value=found.extra, unit="ns", source="device_time"))
+        return (rows[0], Evidence(label=label, value=found.extra, unit="ns", source="device_time"), rows[1])
     return rows
 
 
@@ -104,6 +104,7 @@ _ADVICE = {
         Advice(
             text="Check the clock, temperature, power and other processes of its GPU",
             code="nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE -i LOCAL_RANK  # AMD: rocm-smi",
+            language="shell",
         ),
         Advice(text="Balance batch lengths between ranks: bucket by length, or pack samples"),
     ),
@@ -115,6 +116,7 @@ _ADVICE = {
         Advice(
             text="Check which cores and memory node its process uses",
             code="taskset -cp PID  # and: numactl --show",
+            language="shell",
         ),
     ),
 }

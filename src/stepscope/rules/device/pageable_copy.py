@@ -25,11 +25,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
 from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.intervals import intersect, spans, subtract, total
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run, chain, stack
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -37,6 +39,7 @@ __all__ = ["RULE"]
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 MIN_BYTES = 64_000  # smaller copies travel with the launch; pinning them gains nothing
 PAGEABLE = r"(?i)pageable -> device"
+_SLOW = (pl.col("name").str.contains(PAGEABLE) & (pl.col("bytes").fill_null(MIN_BYTES) >= MIN_BYTES)).fill_null(False)
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -71,7 +74,17 @@ def check(run: Run) -> Iterator[Finding]:
             Advice(text="Copy with non_blocking=True", code="batch = batch.to(device, non_blocking=True)"),
         ),
         ranks=tuple(found[2].rank for found in slow),
+        where=(*loader_facts(run, worst.rank).where, *_places(run, worst.rank, exposed / worst.step)),
     )
+
+
+def _places(run: Run, rank: int, share: float) -> tuple[Place, ...]:
+    """The lines that copy."""
+    return launch_places(run.per_rank(_lines, stack, only=rank), rank, share)
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    return launch_lines(run, device_work(run, "name", "bytes").select(_SLOW).to_series())
 
 
 def _pageable(run: Run) -> tuple[tuple[float, float, DeviceIdle], ...]:
@@ -84,7 +97,7 @@ def _copies(run: Run, row: DeviceIdle) -> tuple[float, float]:
     work = device_work(run, "name", "bytes").filter(
         (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
     )
-    copies = work.filter(pl.col("name").str.contains(PAGEABLE) & (pl.col("bytes").fill_null(MIN_BYTES) >= MIN_BYTES))
+    copies = work.filter(_SLOW)
     exposed = subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel")))
     return total(intersect(exposed, row.window)) / row.steps, float(copies["bytes"].sum()) / row.steps
 

@@ -29,13 +29,14 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
-from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels
+from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels, multiplies_fp32
 from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.intervals import intersect, spans, subtract, total, union
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run, chain, stack
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -51,6 +52,7 @@ def check(run: Run) -> Iterator[Finding]:
     if not slow:
         return
     empty, time, occupancy, worst = max(slow, key=lambda found: found[0] / found[3].step)
+    count = worst.per_step(_small(run, worst)["start"].to_numpy())
     rows = [
         Evidence(label="small kernels per step", value=time, unit="ns", source="kernels", share=time / worst.step),
         Evidence(label="idle SM share", value=empty / time, unit="ratio", source="kernels"),
@@ -58,10 +60,7 @@ def check(run: Run) -> Iterator[Finding]:
     if occupancy is not None:
         rows.append(Evidence(label="kernel occupancy", value=occupancy, unit="ratio", source="kernels"))
     yield Finding(
-        title=Title(
-            "Small kernels take {} of each step and leave {} of the SMs idle",
-            (Value(time / worst.step, "ratio"), Value(empty / time, "ratio")),
-        ),
+        title=Title("{} kernels per step use {} of the SMs", (Value(count, "count"), Value(1 - empty / time, "ratio"))),
         cause="operator",
         evidence=tuple(rows),
         gain=Gain(
@@ -76,7 +75,17 @@ def check(run: Run) -> Iterator[Finding]:
             Advice(text="Compile the model to fuse small kernels", code="model = torch.compile(model)"),
         ),
         ranks=tuple(found[3].rank for found in slow),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, time / worst.step),
     )
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    """The lines that launch such kernels."""
+    work = device_work(run, "name", "blocks_per_sm")
+    small = (work["role"] == "compute") & (work["blocks_per_sm"] < 1).fill_null(False)
+    multiplies = name_test(work["name"], lambda name: _MATMUL.search(name) is not None)
+    large = multiplies & (work["blocks_per_sm"] >= FILLS).fill_null(False)
+    return launch_lines(run, small & ~large & ~name_test(work["name"], multiplies_fp32))
 
 
 def _busy(run: Run) -> tuple[tuple[float, float, float | None, DeviceIdle], ...]:
@@ -86,10 +95,7 @@ def _busy(run: Run) -> tuple[tuple[float, float, float | None, DeviceIdle], ...]
 
 def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
     """Empty device time of small kernels, their time (both ns per step), and kernel occupancy."""
-    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
-    kernels = fp32_matmul_kernels(run).filter(own & ~pl.col("fp32_matmul") & (pl.col("blocks_per_sm") < 1))
-    multiplies = name_test(kernels["name"], lambda name: _MATMUL.search(name) is not None)
-    kernels = kernels.filter(~(multiplies & (pl.col("blocks_per_sm") >= FILLS)))
+    kernels = _small(run, row)
     if kernels.is_empty():
         return 0.0, 0.0, None
     duration = pl.col("end") - pl.col("start")
@@ -99,11 +105,22 @@ def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
         (pl.col("occupancy") * duration).sum().alias("weighted"),
         duration.filter(pl.col("occupancy").is_not_null()).sum().alias("known"),
     ).row(0, named=True)
-    work = device_work(run).filter(own & (pl.col("role") == "communication"))
+    work = device_work(run).filter(_own(row) & (pl.col("role") == "communication"))
     alone = subtract(union(spans(kernels)), spans(work))
     busy = total(intersect(alone, row.window))  # kernels side by side leave the device empty once
     scale = busy / row.steps / sums["time"] if sums["time"] else 0.0
     return sums["empty"] * scale, sums["time"] * scale, sums["weighted"] / sums["known"] if sums["known"] else None
+
+
+def _small(run: Run, row: DeviceIdle) -> pl.DataFrame:
+    """Kernels with fewer blocks than their device has multiprocessors, but no matrix product that nearly fills it."""
+    kernels = fp32_matmul_kernels(run).filter(_own(row) & ~pl.col("fp32_matmul") & (pl.col("blocks_per_sm") < 1))
+    multiplies = name_test(kernels["name"], lambda name: _MATMUL.search(name) is not None)
+    return kernels.filter(~(multiplies & (pl.col("blocks_per_sm") >= FILLS)))
+
+
+def _own(row: DeviceIdle) -> pl.Expr:
+    return (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
 
 
 def example(synth: Synth, fixed: bool) -> None:
@@ -112,7 +129,9 @@ def example(synth: Synth, fixed: bool) -> None:
         start = step * length
         synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
         synth.kernel(start, start + 50, blocks_per_sm=8.0, occupancy=0.6)
-        synth.kernel(start + 50, start + length, "small", blocks_per_sm=2.0 if fixed else 0.25, occupancy=0.1)
+        for number in range(10):
+            begin, end = (start + 50 + (length - 50) / 10 * edge for edge in (number, number + 1))
+            synth.kernel(begin, end, "small", blocks_per_sm=2.0 if fixed else 0.25, occupancy=0.1)
 
 
 RULE = Rule(check=check, example=example)

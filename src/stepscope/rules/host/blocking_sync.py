@@ -23,6 +23,7 @@ itself makes at the ends of its window are left out as far as they can be told a
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -71,11 +72,19 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _title(calls: pl.DataFrame, where: tuple[Place, ...], row: DeviceIdle) -> Title:
-    idle = Value(row.sync, "ns")
+    """The costliest call, and the time in which it blocks the host while the GPU idles: its bubble."""
+    none: dict[str, Any] = {"bubble": 0, "call": "A blocking call", "operator": None}
+    first = calls.row(0, named=True) if calls.height else none
+    traced = bool(first.get("file"))
+    share = first["bubble"] / float(calls["bubble"].sum()) if traced or not where else 1.0
+    idle = Value(row.sync * share, "ns")
+    text = where[0].text.strip() if where else ""
+    call = f"`{text}`" if text else str(first["operator"] or first["call"]) if traced or not where else ""
     if not where:
-        call = str(calls["call"][0]) if calls.height else "A blocking call"
-        return Title("{} blocks the host: the GPU then idles {} per step", (call, idle))
-    return Title("{} blocks the host: the GPU then idles {} per step", (where[0], idle))
+        return Title("{} blocks the host {} per step while the GPU idles", (call, idle))
+    if not call:
+        return Title("{} blocks the host {} per step while the GPU idles", (where[0], idle))
+    return Title("{} at {} blocks the host {} per step while the GPU idles", (call, where[0], idle))
 
 
 def _evidence(row: DeviceIdle, calls: pl.DataFrame) -> tuple[Evidence, ...]:
@@ -101,14 +110,25 @@ def _reads(run: Run) -> tuple[tuple[int, Place], ...]:
         samples = steady_samples(run)
     except MissingData:
         return ()
+    whole = dict(samples.group_by("rank").agg(pl.col("weight").sum()).iter_rows())
     reads = pl.coalesce("expression", "text").str.contains(READS)
     own = samples.filter(pl.col("phase").ne("data_wait") & reads & pl.col("file").is_not_null())
     key = ["rank", "file", "line", "function"]
     lines = own.group_by(key).agg(pl.col("weight").sum(), pl.len(), pl.col("text").first())
     rows = lines.filter(pl.col("len") >= MIN_SAMPLES).sort(["rank", "weight", "line"], descending=[False, True, False])
     return tuple(
-        (rank, Place(file=file, line=line, symbol=function or "", text=(text or "").strip()))
-        for rank, file, line, function, _, _, text in rows.iter_rows()
+        (
+            row["rank"],
+            Place(
+                file=row["file"],
+                line=row["line"],
+                symbol=row["function"] or "",
+                text=(row["text"] or "").strip(),
+                share=row["weight"] / whole[row["rank"]],
+                of="the step",
+            ),
+        )
+        for row in rows.iter_rows(named=True)
     )
 
 

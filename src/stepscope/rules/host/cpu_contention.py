@@ -71,8 +71,12 @@ def check(run: Run) -> Iterator[Finding]:
             confidence="structural",
         ),
         advice=(
-            Advice(text="Find the other processes, then stop or move them", code="top -o %CPU"),
-            Advice(text="Or pin the job to cores of its own", code="taskset --cpu-list 0-7 python train.py"),
+            Advice(text="Find the other processes, then stop or move them", code="top -o %CPU", language="shell"),
+            Advice(
+                text="Or pin the job to cores of its own",
+                code="taskset --cpu-list 0-7 python train.py",
+                language="shell",
+            ),
         ),
         ranks=tuple(row["rank"] for _, row in slow),
     )

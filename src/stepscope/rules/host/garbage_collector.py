@@ -22,14 +22,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from stepscope.analyses.host.lines import lines
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
 
+PLACES = 2  # lines that are named: any line may be the one that is interrupted
 MIN_SHARE = 0.03  # of the step: the time is measured, not sampled, and the remedy is one line
 
 
@@ -42,7 +44,7 @@ def check(run: Run) -> Iterator[Finding]:
     slow = [(gc, step, rank) for rank, gc, step in means.iter_rows() if step and gc >= MIN_SHARE * step]
     if not slow:
         return
-    gc, step, _ = max(slow)
+    gc, step, worst = max(slow)
     yield Finding(
         title=Title("Python's garbage collector takes {} per step", (Value(gc, "ns"),)),
         cause="scheduling",
@@ -56,6 +58,28 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=(Advice(text="Freeze the objects that exist before training", code=_FREEZE),),
         ranks=tuple(rank for _, _, rank in slow),
+        where=_places(run, worst),
+    )
+
+
+def _places(run: Run, rank: int) -> tuple[Place, ...]:
+    """The lines at which most of the time is spent in it: they make the objects that call it off."""
+    try:
+        table = lines(run).filter((pl.col("rank") == rank) & pl.col("collector") & pl.col("line").is_not_null())
+    except MissingData:
+        return ()
+    summed = table.group_by("file", "line", "function").agg(pl.col("text").first(), pl.col("time", "share").sum())
+    rows = summed.sort("time", "file", "line", descending=[True, False, False]).head(PLACES).iter_rows(named=True)
+    return tuple(
+        Place(
+            file=row["file"],
+            line=row["line"],
+            symbol=row["function"] or "",
+            text=(row["text"] or "").strip(),
+            share=row["share"],
+            of="the step",
+        )
+        for row in rows
     )
 
 

@@ -1,34 +1,34 @@
 """Host code holds the step up.
 
 ## What it finds
-On a CPU: lines of the script's own that do something other than the model's work (sleeping, loops of pure Python,
-writing and flushing files, drawing, formatting) for more than 5 % of an average step. The lines are from samples; a
-line inside forward counts only if it calls what cannot be an operator, or if a traced window shows as much time
-between operators. Where the host limits a rank and no function can be blamed for half of that, the three lines that
-take most of the time are named together.
+On a CPU: lines of the script that do other work than the model's for more than 5 % of an average step. Examples are
+sleeping, loops of pure Python, writing and flushing files, drawing and formatting. The lines are from samples. A line
+inside forward counts only if it calls no operator, or if a trace shows as much time between operators. If no function
+explains half of the host's time, the three longest lines are named together.
 
-On a GPU: a device that is idle for more than 20 % of the step, where more than 10 % of the step is explained neither
-by the wait for data nor by a blocking call: the host launches too slowly.
+On a GPU: a device that is idle for more than 20 % of the step. Neither the data wait nor a blocking call explains more
+than 10 % of the step. So the host launches too slowly.
 
 ## Why it costs time
-The CPU that prepares the next operator is busy with something else, and whatever computes the model has nothing to do.
+The CPU that prepares the next operator is busy with other work. Meanwhile the model does not compute.
 
 ## What to do
-On a CPU: take the line out of the loop, do it every hundredth step, or give it to another thread or process. Where the
-line contains the loop (`trainer.train()`), change what the framework does besides: how often it saves, validates, logs.
-On a GPU:
-fewer and larger launches: `torch.compile(model)`, CUDA graphs (`mode="reduce-overhead"`), a larger batch.
+On a CPU: move the line out of the loop, run it every 100th step, or move it to another thread or process. If the line
+contains the loop (`trainer.train()`), let the framework save, validate and log less often.
+
+On a GPU: launch fewer and larger kernels, with `torch.compile(model)`, CUDA graphs (`mode="reduce-overhead"`) or a
+larger batch.
 
 ## How the gain is predicted
-For lines: their share of the samples times the mean step, as a 95 % interval. Its low end is cut by a quarter because a
-fix keeps a part of the cost; its high end is raised by a fifth because the line also slows down what follows it: the
-model's data leave the caches, its threads fall asleep. On a GPU: at most the unexplained idle time, at least half of
-it. Nothing else runs during either, so the step shrinks by as much, down to what input, device and communication need.
+For lines: their share of the samples times the mean step, as a 95 % interval. The low end is a quarter lower, because a
+fix keeps a part of the cost. The high end is a fifth higher, because the line also slows down what follows it. The
+model's data leave the caches, and its threads fall asleep. On a GPU: at most the unexplained idle time, at least half
+of it. Nothing else runs during either, so the step shrinks by as much.
 
 ## When it is wrong
-A trace with stacks, shapes or memory slows the host down by a fifth and more: from such a trace alone no host-bound
-verdict is given. Samples of a line that releases no lock while it computes arrive late and fall to the line after it.
-A line that waits for another process looks busy. What a framework is at is told by the names of its functions.
+A trace with stacks, shapes or memory slows the host down by a fifth and more. Such a trace alone gives no host-bound
+verdict. Samples of a line that holds the GIL while it computes arrive late and count for the next line. A line that
+waits for another process looks busy. The work of a framework is known only by the names of its functions.
 """
 
 from collections.abc import Iterator
@@ -38,6 +38,7 @@ import polars as pl
 from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
+from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
@@ -157,7 +158,7 @@ def _advice(group: HostLines) -> Iterator[Advice]:
     if group.holds_loop:
         within = f"inside {group.inside}" if group.inside else "in what it calls or goes over"
         yield Advice(text=f"This line contains the loop, and the time is spent {within}: make that cheaper or rarer")
-        yield Advice(text="See the calls below it", code="stepscope show lines RUN --columns all")
+        yield Advice(text="See the calls below it", code="stepscope show lines RUN --columns all", language="shell")
         return
     if "forward" in group.phases:
         yield Advice(text="Replace Python loops over values by operators on whole tensors")
@@ -194,12 +195,14 @@ def _idle(run: Run) -> Iterator[Finding]:
             how="record one without stacks, shapes and memory: `stepscope run --trace 10:13 -- COMMAND`",
         )
     worst = max((row for row in slow if not row.inflated), key=lambda row: row.host / row.step)
+    kernels = _kernels(run, worst)
     yield Finding(
         title=Title(
-            "The GPU idles {}: the host launches its work too slowly", (Value(worst.host / worst.step, "ratio"),)
+            "The GPU idles {}: the host launches {} kernels per step too slowly",
+            (Value(worst.host / worst.step, "ratio"), Value(kernels, "count")),
         ),
         cause="scheduling",
-        evidence=_idle_evidence(worst),
+        evidence=_idle_evidence(worst, kernels),
         gain=Gain(
             low_ns=int(worst.host / 2),
             high_ns=int(worst.host),
@@ -213,13 +216,20 @@ def _idle(run: Run) -> Iterator[Finding]:
     )
 
 
-def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
+def _idle_evidence(row: DeviceIdle, kernels: float) -> tuple[Evidence, ...]:
     return (
-        Evidence(label="GPU utilization", value=row.utilization, unit="ratio", source="device_time"),
         Evidence(
             label="GPU idle, host-bound", value=row.host, unit="ns", source="device_time", share=row.host / row.step
         ),
+        Evidence(label="kernels per step", value=kernels, unit="count", source="device"),
+        Evidence(label="GPU utilization", value=row.utilization, unit="ratio", source="device_time"),
     )
+
+
+def _kernels(run: Run, row: DeviceIdle) -> float:
+    """Kernels of a device per step of the watched time."""
+    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device) & (pl.col("kind") == "kernel")
+    return row.per_step(device_work(run).filter(own)["start"].to_numpy())
 
 
 def _places(run: Run, rank: int) -> tuple[Place, ...]:
@@ -235,7 +245,7 @@ _SMALL_OPERATORS = "Python between small operators takes {} per step ({})"
 _SEVERAL = "Host code of several lines takes {} per step ({})"
 _SPREAD_ADVICE = (
     Advice(text="Replace Python loops over values by operators on tensors, first line first"),
-    Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN"),
+    Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN", language="shell"),
 )
 _IDLE_ADVICE = (
     Advice(text="Compile the model into fewer, larger kernels", code="model = torch.compile(model)"),

@@ -34,6 +34,7 @@ from math import inf
 import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import MIN_SHARE as MIN_WAIT
+from stepscope.analyses.input_pipeline.lib.hot_lines import statement_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
@@ -63,10 +64,10 @@ def check(run: Run) -> Iterator[Finding]:
             "Moving batches from workers to training takes {} of data-loading CPU time", (Value(part.share, "ratio"),)
         ),
         cause="data-reading",
-        evidence=(*stage_evidence(found, part), *_batch(run, found.model.pipeline.rank)),
+        evidence=stage_evidence(found, part, *_batch(run, found.model.pipeline.rank)),
         gain=gain(found, faster(["batch"], FASTER), "batches 2× to 8× smaller"),
         advice=_ADVICE,
-        where=found.data_set,
+        where=statement_lines(run, found.ranks[0], found.data_set, ("return", "yield")),
         ranks=found.ranks,
     )
 

@@ -23,11 +23,13 @@ Not every transform that keeps the size can move. Rotating or warping reads pixe
 picture's own mean reads all of them. If sample sizes vary a lot, the first few may not be typical.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value, at
@@ -52,16 +54,24 @@ MOST_LEFT = 0.5  # of a sample behind a crop: with more of it left there is less
 SAME = 0.1  # relative: numbers in a sample that a transform leaves as many
 ORDERED = 0.9  # of the batches in which one transform runs before another: a random order is no order
 SHARE = (0.5, 2.0)  # of what samples get smaller, the rest of a transform's time gets less
+NEEDED = re.compile(r"(?i)decode|load|read|open")  # in a name: what makes the picture that a crop is given
+CONVERTS = re.compile(r"(?i)(^|[._])(pil)?_?to_?(tensor|image|pil|numpy|array)|from_?numpy|as_?tensor")
+TAKES_ALL = "torchvision."  # its crops take a PIL image and a tensor alike, so they may go before a conversion
 RECORD_SIZES = "record it again with `stepscope run -- COMMAND`: this run is older"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Crop:
-    """A transform that hands on the share `left` of what it is given, and the parts before it that keep the size."""
+    """A transform that hands on the share `left` of what it is given, and the parts that it could go before.
+
+    `before` are the parts directly before it that keep the size, the first to run first; `order` are the names of all
+    transforms as they run.
+    """
 
     name: str
     left: float
     before: tuple[LoadingStage, ...]
+    order: tuple[str, ...]
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -75,22 +85,22 @@ def check(run: Run) -> Iterator[Finding]:
     changes = faster([part.name for part in crop.before], factors)
     if not pays(found, predict(found.model, changes)[0]):
         return
-    first = crop.before[0]
+    first = max(crop.before, key=lambda part: part.cpu)
     yield Finding(
         title=Title(
             "{} processes full samples before {} keeps {} of each",
             (first.called, short(crop.name), Value(crop.left, "ratio")),
         ),
         cause="data-reading",
-        evidence=(
-            *stage_evidence(found, first),
+        evidence=stage_evidence(
+            found, first,
             Evidence(label=f"share kept by {short(crop.name)}", value=crop.left, unit="ratio",
                      source="transform_sizes"),
         ),
         gain=gain(found, changes, f"{short(crop.name)} first"),
-        advice=_advice(first, crop),
+        advice=_advice(crop),
         ranks=found.ranks,
-        where=(first.place,) if first.place else (),
+        where=hot_lines(run, found.ranks[0], first.place, first.library),
     )  # fmt: skip
 
 
@@ -99,16 +109,30 @@ def _crop(run: Run, found: InputStall) -> _Crop | None:
     rank = found.model.pipeline.rank
     left = _left(run, rank)
     begins = _beginnings(run, rank)
+    parts = {part.name: part for part in found.parts if part.stage == "transform"}
+    order = _order(begins)
     crops = []
     for name, share in left.items():
-        early = tuple(
-            part for part in found.parts
-            if part.stage == "transform" and abs(left.get(part.name, 0.0) - 1) <= SAME
-            and _precedes(begins, part.name, name)
-        )  # fmt: skip
-        if share <= MOST_LEFT and early:
-            crops.append(_Crop(name=name, left=share, before=early))
+        early = _movable(name, order, left, begins) if share <= MOST_LEFT and name in order else ()
+        before = tuple(parts[part] for part in early if part in parts)
+        if before:
+            crops.append(_Crop(name=name, left=share, before=before, order=order))
     return max(crops, key=lambda crop: sum(part.cpu for part in crop.before) * (1 - crop.left), default=None)
+
+
+def _movable(crop: str, order: tuple[str, ...], left: dict[str, float], begins: pl.DataFrame) -> tuple[str, ...]:
+    """The transforms directly before a crop that it could go before, in the order in which they run.
+
+    It stays behind one that changes the size, or has no fixed place, or makes what the crop needs.
+    """
+    early: list[str] = []
+    for name in reversed(order[: order.index(crop)]):
+        keeps = abs(left.get(name, 0.0) - 1) <= SAME
+        needed = NEEDED.search(short(name)) or (CONVERTS.search(name) and not crop.startswith(TAKES_ALL))
+        if needed or not keeps or not _precedes(begins, name, crop):
+            break
+        early.append(name)
+    return tuple(reversed(early))
 
 
 def _left(run: Run, rank: int) -> dict[str, float]:
@@ -119,13 +143,25 @@ def _left(run: Run, rank: int) -> dict[str, float]:
 
 
 def _beginnings(run: Run, rank: int) -> pl.DataFrame:
-    """When each transform of a batch began first: a row is a batch, a column a transform."""
+    """When each transform of a batch began first: a row is a batch, a column a transform that holds no other."""
     calls = run.table("loader_spans", how=RECORD_SIZES).filter(
         of_training(run, rank) & (pl.col("stage") == "transform")
     )  # fmt: skip
     if calls.is_empty():
         raise MissingData("transforms in the samples of a DataLoader", how=RECORD_SIZES)
-    return calls.pivot(on="name", index=["pid", "iterator", "epoch", "batch"], values="start", aggregate_function="min")
+    batch = ["pid", "iterator", "epoch", "batch"]
+    calls = calls.sort(*batch, "start", -pl.col("end"))
+    holds = calls.filter(pl.col("start").shift(-1).over(batch) < pl.col("end"))["name"].unique()
+    inner = calls.filter(~pl.col("name").is_in(holds.to_list()))
+    return inner.pivot(on="name", index=batch, values="start", aggregate_function="min")
+
+
+def _order(begins: pl.DataFrame) -> tuple[str, ...]:
+    """The transforms in the order in which they run in most batches."""
+    names = [name for name in begins.columns if name not in ("pid", "iterator", "epoch", "batch")]
+    places = [pl.sum_horizontal(*(pl.col(other) < pl.col(name) for other in names)).alias(name) for name in names]
+    mean = begins.select(places).mean().row(0)
+    return tuple(name for _, name in sorted(zip(mean, names, strict=True)))
 
 
 def _precedes(begins: pl.DataFrame, early: str, late: str) -> bool:
@@ -135,18 +171,26 @@ def _precedes(begins: pl.DataFrame, early: str, late: str) -> bool:
     return len(both) > 0 and float(both.mean() or 0.0) >= ORDERED  # type: ignore[arg-type]
 
 
-def _advice(first: LoadingStage, crop: _Crop) -> tuple[Advice, ...]:
-    names = [name.rpartition(".")[2] for name in (crop.name, *(part.name for part in crop.before))]
+def _advice(crop: _Crop) -> tuple[Advice, ...]:
+    first = crop.before[0]
+    rest = [name for name in crop.order if name != crop.name]
+    place = rest.index(first.name)
+    calls = [f"{_class(name)}(...)" for name in (*rest[:place], crop.name, *rest[place:])]
     return (
         Advice(
-            text=f"Move {names[0]} before {first.name.rpartition('.')[2]}{at(first.place)}: fewer pixels to convert",
-            code=f"Compose([{', '.join(f'{name}(...)' for name in names)}])",
+            text=f"Move {short(crop.name)} before {short(first.name)}{at(first.place)}: fewer pixels to convert",
+            code=f"Compose([{', '.join(calls)}])",
         ),
         Advice(
             text="If decoding takes longer than these transforms, decode JPEGs at a smaller size",
             code=DRAFT,
         ),
     )
+
+
+def _class(name: str) -> str:
+    """A name to write in code: a function without a name goes into torchvision's Lambda."""
+    return short(name) if short(name).isidentifier() else "Lambda"
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -66,6 +66,7 @@ def check(run: Run) -> Iterator[Finding]:
             ),
         ),
         ranks=found.ranks,
+        where=loader_facts(run, found.model.pipeline.rank).where,
     )
 
 
@@ -74,17 +75,12 @@ def _call_site(run: Run, found: InputStall) -> str:
 
 
 def _evidence(found: InputStall) -> tuple[Evidence, ...]:
-    rows = [
-        *waiting_evidence(found),
-        making(found),
-        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source="loader_stages"),
-    ]
-    if found.model.pipeline.workers:
-        rows.append(
-            Evidence(label="worker busy share", value=found.busy, unit="ratio",
-                     source="loader_workers")
-        )  # fmt: skip
-    return (*rows, cores(found.model.pipeline))
+    computing = Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source="loader_stages")
+    busy = Evidence(label="worker busy share", value=found.busy, unit="ratio", source="loader_workers")
+    causes = (busy, cores(found.model.pipeline), computing) if found.model.pipeline.workers else (
+        computing, cores(found.model.pipeline)
+    )  # fmt: skip
+    return (making(found), *causes, *waiting_evidence(found))
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -38,10 +38,10 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import InputWait, input_waits, longest_waits
 from stepscope.analyses.host.core_waits import UNCOUNTED
-from stepscope.analyses.host.lines import lines
 from stepscope.analyses.input_pipeline.lib.cpu_contention import core_wait_behind_workers
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
-from stepscope.analyses.input_pipeline.lib.worker_calls import WorkerCall, of_training, slowest_calls, slowest_lines
+from stepscope.analyses.input_pipeline.lib.worker_calls import WorkerCall, of_training, slowest_calls
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value, at
@@ -57,13 +57,10 @@ HIDDEN = 0.5  # of the wait that a better loader may still have to pay for on th
 CONTENTION = 1.15  # of CPU time over cores: the example with 2 workers on 2 cores took 1.12 of it
 WORTH_A_WORKER = 2_000_000  # ns: handing a batch over from a worker costs 1 to 1.5 ms
 AT_START = 0.5  # of all waiting in the first step of an epoch: the start of the workers is the problem
-MIN_SAMPLES = 5  # fewer samples name no line
-MIN_OF_WAIT = 0.1  # of the wait: a line with less is beside the point
-LINES = 3
+LINES = 3  # that are named: more would hide the one that matters
 FIRST_TRY = 2  # workers where the number of cores is not known: two cores are everywhere
 THREADED = 0.5  # of the CPU time of the thread that makes a batch: the sampler of lines takes far less
 IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
-_WRAPPERS = r"^(torch|tqdm|rich|accelerate|lightning|pytorch_lightning|ignite|fastprogress)/"  # of a loader in its loop
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -73,7 +70,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     worst = culprits[0]
     facts = loader_facts(run, worst.rank)
-    found = _lines(run, worst.rank) or slowest_lines(run, worst.rank)[:LINES]
+    found = hot_lines(run, worst.rank)
     calls = slowest_calls(run, worst.rank)
     contended = core_wait_behind_workers(run, worst.rank)
     yield Finding(
@@ -91,8 +88,14 @@ def check(run: Run) -> Iterator[Finding]:
         gain=_narrowed(_gain(worst, facts, contended), run, worst, facts),
         advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
-        where=found or tuple(call.place for call in calls) or facts.places,
+        where=found or _inside(run, worst.rank, (*(call.place for call in calls), *facts.places)),
     )
+
+
+def _inside(run: Run, rank: int, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The busiest line of each function, too few samples of it as there may be; else where it is defined."""
+    lines = (hot_lines(run, rank, place)[0] for place in places)
+    return tuple(dict.fromkeys(lines))[:LINES]
 
 
 def _gain(worst: InputWait, facts: LoaderFacts, contended: float) -> Gain:
@@ -187,28 +190,6 @@ def _evidence(
     return tuple(rows)
 
 
-def _lines(run: Run, rank: int) -> tuple[Place, ...]:
-    """Lines of the user's own that run inside next(), not the loop that calls it."""
-    try:
-        table = lines(run).filter((pl.col("rank") == rank) & (pl.col("phase") == "data_wait"))
-    except MissingData:
-        return ()
-    loops = pl.col("text").fill_null("").str.contains(r"^\s*(async )?for ") & pl.col("call").str.contains(_WRAPPERS)
-    inside = table.filter(~(pl.col("call").str.starts_with("torch/utils/data/") | loops).fill_null(False))
-    grouped = inside.group_by("file", "line", "function", maintain_order=True).agg(
-        pl.col("text").first(), pl.col("samples", "time").sum()
-    )
-    least = MIN_OF_WAIT * int(table["time"].sum())
-    named = grouped.filter(
-        (pl.col("samples") >= MIN_SAMPLES) & (pl.col("time") >= least) & pl.col("file").is_not_null()
-    )
-    rows = named.sort(["time", "file", "line"], descending=[True, False, False]).head(LINES).iter_rows(named=True)
-    return tuple(
-        Place(file=row["file"], line=row["line"], symbol=row["function"] or "", text=(row["text"] or "").strip())
-        for row in rows
-    )
-
-
 def _advice(
     worst: InputWait, facts: LoaderFacts, found: tuple[Place, ...], calls: tuple[WorkerCall, ...], *, gpu: bool
 ) -> Iterator[Advice]:
@@ -239,7 +220,7 @@ def _advice(
     elif facts.places and workers:
         yield Advice(text=f"Time the parts of this code{at(facts.places[0])}, and do one-time work before training")
     if facts.described:
-        yield Advice(text="Measure other loader settings", code=_TRIED)
+        yield Advice(text="Measure other loader settings", code=_TRIED, language="shell")
 
 
 def _more_workers(facts: LoaderFacts, suggested: int | None, *, gpu: bool) -> Advice:

@@ -29,6 +29,7 @@ from math import inf
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import LOADING_TIME
 from stepscope.analyses.input_pipeline.lib.lock_waits import lock_waits, waits_for_locks
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
@@ -82,18 +83,27 @@ def _title(share: float, where: tuple[Place, ...]) -> Title:
 
 
 def _evidence(found: InputStall, share: float, samples: int) -> tuple[Evidence, ...]:
+    wait, workers = waiting_evidence(found)
     return (
-        *waiting_evidence(found),
         making(found),
-        Evidence(label="I/O or lock wait", value=found.idle, unit="ratio", source="loader_stages"),
         Evidence(label="lock wait share", value=share, unit="ratio", source="loader_lines"),
+        workers,
+        Evidence(label="I/O or lock wait", value=found.idle, unit="ratio", source="loader_stages"),
         Evidence(label="lock samples", value=samples, unit="count", source="loader_lines"),
+        wait,
     )
 
 
 def _where(lines: pl.DataFrame) -> tuple[Place, ...]:
     return tuple(
-        Place(file=row["file"], line=row["line"], symbol=row["function"] or "", text=(row["text"] or "").strip())
+        Place(
+            file=row["file"],
+            line=row["line"],
+            symbol=row["function"] or "",
+            text=(row["text"] or "").strip(),
+            share=row["share"],
+            of=LOADING_TIME,
+        )
         for row in lines.head(1).iter_rows(named=True)
         if row["file"] is not None and row["line"] is not None
     )

@@ -32,6 +32,7 @@ from math import inf
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import LOADING_TIME, hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_lines import loader_lines
 from stepscope.core.errors import MissingData
@@ -75,8 +76,8 @@ def check(run: Run) -> Iterator[Finding]:
             "{} tokenizes in Python, again every epoch: {} of data loading", (_tokenizer(told), Value(share, "ratio"))
         ),
         cause="data-reading",
-        evidence=(
-            *stage_evidence(found, part),
+        evidence=stage_evidence(
+            found, part,
             Evidence(label="tokenizing share", value=share, unit="ratio",
                      source="loader_transforms" if told.of_part == 1 else "loader_lines"),
         ),
@@ -91,7 +92,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _tokenizing(run: Run, found: InputStall, part: LoadingStage) -> _Tokenizing | None:
     """The heaviest part, if its name or the lines in it say that it makes tokens."""
     if NAMED.search(part.name):
-        return _Tokenizing(part=part, of_part=1.0, where=(part.place,) if part.place else ())
+        return _Tokenizing(part=part, of_part=1.0, where=hot_lines(run, found.ranks[0], part.place))
     try:
         lines = loader_lines(run).filter(of_training(run, found.model.pipeline.rank))
     except MissingData:
@@ -108,13 +109,22 @@ def _tokenizing(run: Run, found: InputStall, part: LoadingStage) -> _Tokenizing 
 
 
 def _tokenizer(told: _Tokenizing) -> str:
-    return (told.where[0].symbol if told.where else "") or told.part.called
+    if told.of_part == 1.0 or not told.where:
+        return told.part.called
+    return told.where[0].symbol or told.part.called
 
 
 def _places(lines: pl.DataFrame) -> tuple[Place, ...]:
     rows = lines.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(1)
     return tuple(
-        Place(file=row["file"], line=row["line"], symbol=row["function"] or "", text=(row["text"] or "").strip())
+        Place(
+            file=row["file"],
+            line=row["line"],
+            symbol=row["function"] or "",
+            text=(row["text"] or "").strip(),
+            share=row["share"],
+            of=LOADING_TIME,
+        )
         for row in rows.iter_rows(named=True)
     )
 

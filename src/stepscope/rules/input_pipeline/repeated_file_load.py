@@ -27,9 +27,11 @@ Readers not listed above are not seen.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
+from typing import TypedDict
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
@@ -56,12 +58,18 @@ MIN_CALLS = 8  # of a reader: with fewer chance may name the same file twice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repeated:
-    """Recorded calls of a reader on files that have a name, the files, and the part of the calls that repeats one."""
+    """Recorded calls of a reader on files that have a name, the files, and the part of the calls that repeats one.
+
+    `batches` are those in which it was called; `epochs` those that had ended, `per_epoch` its mean calls in one.
+    """
 
     name: str
     calls: int
     files: int
     share: float
+    batches: int
+    epochs: int
+    per_epoch: float
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -71,31 +79,48 @@ def check(run: Run) -> Iterator[Finding]:
     read = {part.name: part for part in found.parts if part.stage == "read"}
     for reader in _repeated(run, found):
         if reader.name in read:
-            yield from _finding(found, reader, read[reader.name])
+            yield from _finding(run, found, reader, read[reader.name])
             return
 
 
-def _finding(found: InputStall, reader: _Repeated, part: LoadingStage) -> Iterator[Finding]:
+def _finding(run: Run, found: InputStall, reader: _Repeated, part: LoadingStage) -> Iterator[Finding]:
     factors = (1 / (1 - LESS * reader.share), inf)
     changes = faster((reader.name,), factors)
     if not pays(found, predict(found.model, changes)[0]):
         return
     yield Finding(
-        title=Title("{} reads the same files again in {} of its calls", (reader.name, Value(reader.share, "ratio"))),
+        title=_title(found, reader),
         cause="data-reading",
-        evidence=(
-            *stage_evidence(found, part),
+        evidence=stage_evidence(
+            found, part,
             Evidence(label=f"{short(reader.name)} calls recorded", value=reader.calls, unit="count",
                      source="loader_spans"),
             Evidence(label="distinct files", value=reader.files, unit="count", source="loader_spans"),
             Evidence(label="repeated calls share",
                      value=reader.share, unit="ratio", source="loader_spans"),
+            Evidence(label="worker busy share", value=found.busy, unit="ratio", source="loader_workers"),
         ),
         gain=gain(found, changes, f"{short(reader.name)} once per file and worker"),
         advice=_ADVICE,
         ranks=found.ranks,
-        where=found.data_set,
+        where=hot_lines(run, found.ranks[0], calls=reader.name) or hot_lines(run, found.ranks[0], found.data_set),
     )  # fmt: skip
+
+
+def _title(found: InputStall, reader: _Repeated) -> Title:
+    """How often a file is loaded: in an epoch where one has ended, else in so many batches or samples."""
+    file: tuple[str, ...] = (reader.name, "the same file" if reader.files == 1 else "each file")
+    if reader.epochs:
+        return Title("{} loads {} {}× per epoch", (*file, _times(reader.per_epoch / reader.files)))
+    times = _times(reader.calls / reader.files)
+    if found.model.pipeline.batch_size is None:
+        return Title("{} loads {} {}× in {} batches", (*file, times, Value(reader.batches, "count")))
+    samples = Value(reader.batches * found.model.pipeline.batch_size, "count")
+    return Title("{} loads {} {}× in {} samples", (*file, times, samples))
+
+
+def _times(loads: float) -> Value:
+    return Value(round(loads), "count")
 
 
 def _repeated(run: Run, found: InputStall) -> list[_Repeated]:
@@ -111,10 +136,25 @@ def _repeated(run: Run, found: InputStall) -> list[_Repeated]:
         pl.col("calls").sum(), pl.col("time").sum(), files=pl.col("read_file").n_unique(), first=pl.len()
     ).sort(["time", "name"], descending=[True, False])  # fmt: skip
     return [
-        _Repeated(name=str(name), calls=calls, files=files, share=1 - first / calls)
+        _Repeated(name=str(name), calls=calls, files=files, share=1 - first / calls, **_spread(reads, str(name)))
         for name, calls, _, files, first in rows.iter_rows()
         if calls >= MIN_CALLS and calls - first >= MIN_REPEATED * calls
     ]
+
+
+class _Spread(TypedDict):
+    batches: int
+    epochs: int
+    per_epoch: float
+
+
+def _spread(reads: pl.DataFrame, name: str) -> _Spread:
+    """Over how many batches and ended epochs the calls of a reader are spread: all epochs but the last have ended."""
+    own = reads.filter(pl.col("name") == name)
+    batches = own.select("iterator", "epoch", "batch").unique().height
+    epochs = own.group_by("iterator", "epoch").agg(pl.col("start").min(), calls=pl.col("weight").fill_null(1).sum())
+    ended = epochs.sort("start")["calls"].head(-1)
+    return _Spread(batches=batches, epochs=len(ended), per_epoch=float(ended.sum()) / max(len(ended), 1))
 
 
 _ADVICE = (

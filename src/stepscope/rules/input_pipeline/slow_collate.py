@@ -24,7 +24,7 @@ itself has to become cheaper.
 
 from collections.abc import Iterator
 
-from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.core.finding import Advice, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -48,7 +48,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
         advice=_ADVICE,
         ranks=found.ranks,
-        where=lines_inside(run, found.ranks[0], part.place),
+        where=hot_lines(run, found.ranks[0], part.place, part.library),
     )
 
 

@@ -25,8 +25,8 @@ data is slow if later passes find it in the page cache.
 
 from collections.abc import Iterator
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.lock_waits import waits_for_locks
-from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -53,7 +53,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     if waits_for_locks(run, found.model.pipeline.rank):
         return
-    where = lines_inside(run, found.ranks[0], found.idlest.place)
+    where = hot_lines(run, found.ranks[0], found.idlest.place, found.idlest.library)
     yield Finding(
         title=_title(found.idle, where),
         cause="data-reading",
@@ -74,22 +74,24 @@ def check(run: Run) -> Iterator[Finding]:
 def _title(idle: float, where: tuple[Place, ...]) -> Title:
     share = Value(idle, "ratio")
     if where:
-        return Title("Data loading waits {} of its time for I/O at {}", (share, where[0]))
-    return Title("Data loading waits {} of its time for files or the network", (share,))
+        return Title("Data loading waits {} for I/O at {}", (share, where[0]))
+    return Title("Data loading waits {} for files or the network", (share,))
 
 
 def _evidence(found: InputStall) -> tuple[Evidence, ...]:
     source, waiting = "loader_stages", found.idlest
+    wait, workers = waiting_evidence(found)
     return (
-        *waiting_evidence(found),
-        making(found),
-        Evidence(label="I/O wait share", value=found.idle, unit="ratio", source=source),
-        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source=source),
         Evidence(
             label=f"{short(waiting.name)} wait per batch", value=waiting.idle, unit="ns",
             source="loader_transforms",
         ),
+        Evidence(label="CPU-bound share", value=found.computing, unit="ratio", source=source),
+        workers,
+        Evidence(label="I/O wait share", value=found.idle, unit="ratio", source=source),
+        making(found),
         cores(found.model.pipeline),
+        wait,
     )  # fmt: skip
 
 

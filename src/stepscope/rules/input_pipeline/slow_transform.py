@@ -25,7 +25,7 @@ decoders are told apart. Code inside `__getitem__` that is no transform counts f
 
 from collections.abc import Iterator
 
-from stepscope.analyses.input_pipeline.lib.worker_calls import lines_inside
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.finding import Advice, Finding, Rule, Title, Value, at
 from stepscope.core.run import Run
@@ -51,7 +51,7 @@ def check(run: Run) -> Iterator[Finding]:
         gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
         advice=_advice(part, gpu=has_gpu(run)),
         ranks=found.ranks,
-        where=lines_inside(run, found.ranks[0], part.place),
+        where=hot_lines(run, found.ranks[0], part.place, part.library),
     )
 
 
@@ -80,13 +80,14 @@ def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
 
 def _of_transform(name: str, where: str, *, gpu: bool) -> tuple[Advice, ...]:
     batches = "for batch, labels in loader:\n    batch = {}(batch{})"
+    called = name if name.isidentifier() else "transform"  # a lambda has no name that can be written
     if gpu:
-        code = batches.format(name, ".to(device, non_blocking=True)")
+        code = batches.format(called, ".to(device, non_blocking=True)")
         first = Advice(text=f"Run {name}{where} on whole batches on the GPU", code=code)
         return (first, Advice(text=f"Or crop before {name}, and use smaller types"), _once(name))
     return (
         Advice(text=f"Crop before {name}{where}, and use whole-array operations on smaller types"),
-        Advice(text=f"Or run {name} on whole batches in the training loop", code=batches.format(name, "")),
+        Advice(text=f"Or run {name} on whole batches in the training loop", code=batches.format(called, "")),
         _once(name),
     )
 

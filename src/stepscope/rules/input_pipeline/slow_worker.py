@@ -34,6 +34,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import MIN_SHARE, input_waits, longest_waits
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
@@ -98,16 +99,14 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_advice(slow),
         ranks=tuple(sorted(row.rank for row in culprits)),
-        where=loader_facts(run, rank).places[:1],
+        where=hot_lines(run, rank, next(iter(loader_facts(run, rank).places), None), worker=slow.worker),
     )
 
 
 def _title(fetches: pl.DataFrame, slow: _Slow) -> Title:
     others = fetches.filter(pl.col("worker") != slow.worker)["wall"].median()
     times = slow.wall / others if isinstance(others, int | float) and others else 1.0
-    return Title(
-        "Worker {} takes {}× as long per batch as the others", (str(slow.worker), Value(round(times, 1), None))
-    )
+    return Title("Worker {} is {}× slower than the others", (str(slow.worker), Value(round(times, 1), None)))
 
 
 def _fetches(run: Run, rank: int) -> pl.DataFrame:
@@ -167,16 +166,15 @@ def _evidence(measured: Pipeline, slow: _Slow) -> tuple[Evidence, ...]:
     source = "loader_workers"
     idle, usual = slow.wall - slow.cpu, slow.others_wall - slow.others_cpu
     return (
-        Evidence(label="step time", value=measured.step, unit="ns", source="steady_steps"),
-        Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders"),
-        Evidence(label="slow worker", value=slow.worker, unit="count", source=source),
         Evidence(label="its batch load time", value=slow.wall, unit="ns", source=source),
         Evidence(label="others' batch load time", value=slow.others_wall, unit="ns", source=source),
-        Evidence(label="its CPU per batch", value=slow.cpu, unit="ns", source=source),
-        Evidence(label="others' CPU per batch", value=slow.others_cpu, unit="ns", source=source),
         Evidence(label="waiting share of excess",
                  value=max(0.0, min(1.0, (idle - usual) / (slow.wall - slow.others_wall))), unit="ratio",
                  source=source),
+        Evidence(label="its CPU per batch", value=slow.cpu, unit="ns", source=source),
+        Evidence(label="others' CPU per batch", value=slow.others_cpu, unit="ns", source=source),
+        Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders"),
+        Evidence(label="step time", value=measured.step, unit="ns", source="steady_steps"),
     )  # fmt: skip
 
 

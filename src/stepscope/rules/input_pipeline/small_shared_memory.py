@@ -63,14 +63,18 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         cause="configuration",
         evidence=(
+            Evidence(label="shared memory needed", value=per_host, unit="bytes", source="batch_tensors"),
             Evidence(label="batch size in bytes", value=worst["bytes"], unit="bytes", source="batch_tensors"),
             Evidence(label="maximum batches held", value=worst["ahead"], unit="count", source="loaders"),
-            Evidence(label="shared memory needed", value=per_host, unit="bytes", source="batch_tensors"),
             Evidence(label="/dev/shm free at start", value=free, unit="bytes", source="meta"),
         ),
         gain=None,
         advice=(
-            Advice(text="Give the container more shared memory", code="docker run --shm-size=8g ..."),
+            Advice(
+                text="Give the container more shared memory",
+                code="docker run --shm-size=8g IMAGE COMMAND",
+                language="shell",
+            ),
             Advice(
                 text="Or keep fewer batches ready",
                 code=f"DataLoader(..., num_workers={worst['num_workers']}, prefetch_factor=1)",

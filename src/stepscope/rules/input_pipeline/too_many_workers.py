@@ -74,6 +74,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=tuple(_advice(best.workers, loader_facts(run, ranks[0]).at)),
         ranks=tuple(sorted(ranks)),
+        where=loader_facts(run, ranks[0]).where,
     )
 
 
@@ -109,14 +110,14 @@ def _compared(measured: Pipeline) -> tuple[int, Prediction]:
 
 def _evidence(measured: Pipeline) -> Iterator[Evidence]:
     computing, making = (float(mean) for mean in measured.fetch.mean(axis=0))
-    yield Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders")
+    transfer = measured.transfer_cost + measured.held
+    yield Evidence(label="batch transfer time", value=transfer, unit="ns", source="loader_stages")
     yield Evidence(label="batch load time", value=making, unit="ns", source="loader_stages")
-    yield Evidence(label="CPU-bound share", value=computing / making, unit="ratio", source="loader_stages")
-    taking = measured.transfer_cost + measured.held
-    yield Evidence(label="batch transfer time", value=taking, unit="ns", source="loader_stages")
     if measured.threads > 1:
         yield Evidence(label="training threads", value=measured.threads, unit="count", source="processes")
     yield cores(measured)
+    yield Evidence(label="CPU-bound share", value=computing / making, unit="ratio", source="loader_stages")
+    yield Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders")
 
 
 def _advice(workers: int, site: str) -> Iterator[Advice]:
@@ -127,7 +128,9 @@ def _advice(workers: int, site: str) -> Iterator[Advice]:
             text=f"Set num_workers=0{site} and remove prefetch_factor, persistent_workers and timeout",
             code="DataLoader(..., num_workers=0)",
         )
-    yield Advice(text="Measure other worker counts on this machine", code="stepscope tune loader -- COMMAND")
+    yield Advice(
+        text="Measure other worker counts on this machine", code="stepscope tune loader -- COMMAND", language="shell"
+    )
 
 
 def example(synth: Synth, fixed: bool) -> None:

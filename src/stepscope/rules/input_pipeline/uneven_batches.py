@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -70,17 +71,17 @@ def check(run: Run) -> Iterator[Finding]:
             Advice(text="Shrink the largest samples once, before training"),
         ),
         ranks=found.ranks,
-        where=found.data_set,
+        where=hot_lines(run, found.ranks[0], found.data_set),
     )
 
 
 def _title(found: InputStall) -> Title:
     wall = found.model.pipeline.fetch[:, 1]
-    typical = float(np.median(wall))
-    times = float(wall.max()) / max(typical, 1.0)
-    return Title(
-        "Training waits for slow batches: the longest takes {}× the median to load", (Value(round(times, 1), None),)
-    )
+    median = float(np.median(wall))
+    slow = wall[wall > (median + float(wall.max())) / 2]  # nearer to the longest than to the median
+    times = float(slow.mean()) / max(median, 1.0) if len(slow) else 1.0
+    rarity = Value(round(len(wall) / max(len(slow), 1)), "count")
+    return Title("One batch in {} takes {}× the median to load", (rarity, Value(round(times, 1), None)))
 
 
 def _ahead(found: InputStall) -> int | None:
@@ -96,12 +97,12 @@ def _evidence(found: InputStall) -> tuple[Evidence, ...]:
     measured, source = found.model.pipeline, "loader_stages"
     walls = measured.fetch[:, 1]
     return (
-        *waiting_evidence(found),
-        Evidence(label="prefetch_factor", value=measured.prefetch, unit="count", source="loaders"),
-        Evidence(label="median batch load time", value=float(np.median(walls)), unit="ns", source=source),
-        making(found),
         Evidence(label="maximum batch load time", value=float(walls.max()), unit="ns", source=source),
+        Evidence(label="median batch load time", value=float(np.median(walls)), unit="ns", source=source),
+        Evidence(label="prefetch_factor", value=measured.prefetch, unit="count", source="loaders"),
         Evidence(label="worker busy share", value=found.busy, unit="ratio", source="loader_workers"),
+        making(found),
+        *waiting_evidence(found),
     )
 
 

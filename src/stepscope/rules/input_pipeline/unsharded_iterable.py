@@ -23,9 +23,11 @@ its own seed.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import statement_lines
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
@@ -48,24 +50,22 @@ def check(run: Run) -> Iterator[Finding]:
             title=Title("Every worker yields the whole dataset: {}× duplicates", (Value(row["num_workers"], "count"),)),
             cause="data-reading",
             evidence=(
+                Evidence(label="copies of each sample", value=row["num_workers"], unit="count", source="loaders"),
                 Evidence(label="num_workers", value=row["num_workers"], unit="count", source="loaders"),
-                Evidence(
-                    label="copies of each sample", value=row["num_workers"], unit="count",
-                    source="loaders",
-                ),
             ),
             gain=None,
             advice=_ADVICE,
             ranks=tuple(sorted(set(alike["rank"].to_list()))),
-            where=_where(row),
+            where=_where(run, row),
         )  # fmt: skip
 
 
-def _where(row: dict[str, object]) -> tuple[Place, ...]:
+def _where(run: Run, row: dict[str, Any]) -> tuple[Place, ...]:
     file, line = row["dataset_file"], row["dataset_line"]
     if not isinstance(file, str) or not isinstance(line, int):
         return ()
-    return (Place(file=file, line=line, symbol=str(row["dataset"] or "")),)
+    place = Place(file=file, line=line, symbol=str(row["dataset"] or ""))
+    return statement_lines(run, row["rank"], place, ("for", "while", "yield", "return"))
 
 
 _ADVICE = (

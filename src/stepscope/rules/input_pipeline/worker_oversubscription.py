@@ -33,8 +33,11 @@ from math import inf
 
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
+from stepscope.analyses.input_pipeline.loader_lines import loader_lines
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
+from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
@@ -63,6 +66,16 @@ ALL = LoaderChange(faster=(("fetch", inf),), persistent=True)
 """Threads of a team that is no larger than the cores spin while they wait for each other, and so does the one that
 makes the batch: what of its time is work is not known. With 2 threads in each of 2 workers on 2 cores: a fiftieth."""
 
+_LIBRARIES = {
+    "OpenCV": r"\bcv2\b",
+    "SciPy": r"\bscipy\b",
+    "Numba": r"\bnumba\b",
+    "Polars": r"\b(pl|polars)\b",
+    "NumPy": r"\b(np|numpy)\b",
+    "torch": r"\btorch\b",
+}
+"""Libraries that start threads, and how they are named in lines of code."""
+
 BESIDE = 2  # maximum threads per worker that belong to no team: the feeder, and stepscope's own that looks at lines
 
 
@@ -80,22 +93,35 @@ def check(run: Run) -> Iterator[Finding]:
     if not pays(found, predict(found.model, changes)[1]):
         return
     yield Finding(
-        title=_title(measured, threads),
+        title=_title(measured, threads, _library(run, measured.rank)),
         cause="configuration",
         evidence=_evidence(found, threads),
         gain=gain(found, changes, _BASIS[spins]),
         advice=_ADVICE,
         ranks=found.ranks,
-        where=found.data_set,
+        where=hot_lines(run, found.ranks[0], found.data_set),
     )
 
 
-def _title(measured: Pipeline, threads: int | None) -> Title:
-    cores = Value(measured.cores, "count")
+def _title(measured: Pipeline, threads: int | None, library: str) -> Title:
+    available = Value(measured.cores, "count")
     if threads is None:
-        return Title("Libraries in the workers start threads of their own on {} cores", (cores,))
+        return Title("{} starts its own threads in each worker on {} cores", (library or "A library", available))
     count = Value(threads * measured.workers, "count")
-    return Title("{} worker threads on {} cores: libraries start their own", (count, cores))
+    return Title("{} worker threads on {} cores: {} starts its own", (count, available, library or "a library"))
+
+
+def _library(run: Run, rank: int) -> str:
+    """The library that starts threads and whose calls take most of the workers' sampled time; empty: not known."""
+    try:
+        lines = loader_lines(run).filter(of_training(run, rank))
+    except MissingData:
+        return ""
+    words = [pl.col(name).fill_null("") for name in ("text", "expression", "call", "leaf")]
+    called = pl.concat_str(words, separator=" ")
+    times = {name: int(lines.filter(called.str.contains(word))["wall"].sum()) for name, word in _LIBRARIES.items()}
+    most = max(times, key=lambda name: times[name])
+    return most if times[most] else ""
 
 
 def _with_one_thread(measured: Pipeline, stays: float) -> LoaderChange:
@@ -107,20 +133,17 @@ def _with_one_thread(measured: Pipeline, stays: float) -> LoaderChange:
 
 def _evidence(found: InputStall, threads: int | None) -> tuple[Evidence, ...]:
     measured, source = found.model.pipeline, "loader_spans"
-    rows = [
-        *waiting_evidence(found),
-        making(found),
-        Evidence(label="main-thread CPU per batch", value=measured.alone, unit="ns",
-                 source=source),
-        Evidence(label="extra-thread CPU per batch", value=measured.further, unit="ns",
-                 source=source),
-    ]  # fmt: skip
+    rows = [Evidence(label="extra-thread CPU per batch", value=measured.further, unit="ns", source=source)]
+    if threads is not None:
+        rows.append(Evidence(label="maximum threads per worker", value=threads, unit="count", source=source))
+    rows += [
+        cores(measured),
+        Evidence(label="main-thread CPU per batch", value=measured.alone, unit="ns", source=source),
+    ]
     if measured.waited is not None:
         label = "core wait per batch"
         rows.append(Evidence(label=label, value=measured.waited, unit="ns", source="system"))
-    if threads is not None:
-        rows.append(Evidence(label="maximum threads per worker", value=threads, unit="count", source=source))
-    return (*rows, cores(measured))
+    return (*rows, making(found), *waiting_evidence(found))
 
 
 def _threads(run: Run, rank: int) -> int | None:
@@ -145,6 +168,7 @@ _ADVICE = (
     Advice(
         text="Or limit all processes with environment variables; use this where a GPU trains",
         code="OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 python train.py",
+        language="shell",
     ),
 )
 

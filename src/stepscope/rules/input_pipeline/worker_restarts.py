@@ -96,6 +96,7 @@ def check(run: Run) -> Iterator[Finding]:
             ),
         ),
         ranks=tuple(sorted(row.rank for row in found)),
+        where=facts.where,
     )
 
 

@@ -50,8 +50,7 @@ def check(run: Run) -> Iterator[Finding]:
     calls = _of_rank(run, worst)
     yield Finding(
         title=Title(
-            "Device memory is allocated and freed {}× per step: {} of GPU idle time",
-            (_count(calls, worst), Value(worst.allocation, "ns")),
+            "cudaMalloc/cudaFree {}× per step stall the GPU {}", (_count(calls, worst), Value(worst.allocation, "ns"))
         ),
         cause="configuration",
         evidence=_evidence(worst, calls),
@@ -100,6 +99,7 @@ _ADVICE = (
     Advice(
         text="Let the allocator grow its segments instead of returning them",
         code="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+        language="shell",
     ),
     Advice(text="Keep tensor sizes equal between steps: pad, or bucket by length"),
 )

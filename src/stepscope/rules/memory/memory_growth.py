@@ -76,13 +76,13 @@ def _title(row: dict[str, Any], where: tuple[Place, ...]) -> Title:
 def _evidence(row: dict[str, Any]) -> Iterator[Evidence]:
     source = "memory_peaks"
     yield Evidence(label="median growth per step", value=row["growth"], unit="bytes", source=source)
+    if row["capacity"] and row["allocated"] is not None:
+        left = max(0, row["capacity"] - row["allocated"]) / row["growth"]
+        yield Evidence(label="steps until memory full", value=int(left), unit="count", source=source)
     if row["allocated"] is None:
         yield Evidence(label="growth since start", value=row["rise"], unit="bytes", source=source)
     else:
         yield Evidence(label="peak allocated memory", value=row["allocated"], unit="bytes", source=source)
-    if row["capacity"] and row["allocated"] is not None:
-        left = max(0, row["capacity"] - row["allocated"]) / row["growth"]
-        yield Evidence(label="steps until memory full", value=int(left), unit="count", source=source)
     yield Evidence(label="traced steps", value=row["steps"], unit="count", source=source)
 
 
@@ -108,7 +108,7 @@ def _advice(where: tuple[Place, ...]) -> tuple[Advice, ...]:
     if where:
         return (first, Advice(text="Clear lists of outputs after each epoch, or move them to the host"))
     code = "stepscope run --trace 10:20 --with memory,stacks -- COMMAND"
-    return (first, Advice(text="Record where the blocks are allocated", code=code))
+    return (first, Advice(text="Record where the blocks are allocated", code=code, language="shell"))
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -44,67 +44,61 @@ def check(run: Run) -> Iterator[Finding]:
     fragmented = (pl.col("reserved_share") > FULL) & (pl.col("unused") > FRAGMENTED * pl.col("reserved"))
     by_design = pl.col("rank").is_in(inferring_ranks(run)) & ~(pl.col("out_of_memory").fill_null(0) > 0)
     rows = memory_peaks(run).with_columns(by_tensors=by_tensors & ~by_design, fragmented=fragmented & ~by_tensors)
-    for column, words, advice in _KINDS:
+    for column, advice in (("by_tensors", _FULL), ("fragmented", _FRAGMENTED)):
         found = rows.filter(column).sort("reserved_share", "share", descending=True, nulls_last=True)
         if found.is_empty():
             continue
         yield Finding(
-            title=_title(words, found.row(0, named=True)),
+            title=_title(column, found.row(0, named=True)),
             cause="configuration",
-            evidence=tuple(_evidence(found.row(0, named=True))),
+            evidence=tuple(_evidence(column, found.row(0, named=True))),
             gain=None,
             advice=_SMALLER if column == "by_tensors" and set(found["rank"]) <= set(inferring_ranks(run)) else advice,
             ranks=tuple(sorted(set(found["rank"].to_list()))),
         )
 
 
-def _title(words: str, row: dict[str, float]) -> Title:
-    held = row["reserved"] if row["allocated"] is None or "allocator" in words else row["allocated"]
-    return Title(words, (Value(held, "bytes"), Value(row["capacity"], "bytes")))
+def _title(column: str, row: dict[str, float]) -> Title:
+    capacity = Value(row["capacity"], "bytes")
+    if column == "by_tensors":
+        return Title("GPU memory peaks at {} of {}", (Value(row["share"], "ratio"), capacity))
+    fragmented = Value(row["unused"] / row["reserved"], "ratio")
+    words = "The allocator reserves {} of {}, and {} of that is fragmented"
+    return Title(words, (Value(row["reserved_share"], "ratio"), capacity, fragmented))
 
 
-def _evidence(row: dict[str, float]) -> Iterator[Evidence]:
+def _evidence(column: str, row: dict[str, float]) -> Iterator[Evidence]:
     labels = {
         "allocated": "peak allocated memory",
-        "reserved": "peak reserved memory",
-        "unused": "fragmented memory at peak",
         "capacity": "GPU memory",
         "out_of_memory": "out-of-memory events",
+        "reserved": "peak reserved memory",
+        "unused": "fragmented memory at peak",
     }
-    for name, label in labels.items():
+    order = tuple(labels) if column == "by_tensors" else ("reserved", "unused", "capacity", "allocated")
+    for name in order:
         if row[name] is not None:
             unit: Unit = "count" if name == "out_of_memory" else "bytes"
-            yield Evidence(label=label, value=row[name], unit=unit, source="memory_peaks")
+            yield Evidence(label=labels[name], value=row[name], unit=unit, source="memory_peaks")
 
 
-_SMALLER = (
-    Advice(text="See what holds it", code="stepscope show memory-at-peak RUN"),
-    Advice(text="Compute in bfloat16, use a smaller batch, or shrink the cache"),
+_LOOK = Advice(text="See what holds it", code="stepscope show memory-at-peak RUN", language="shell")
+_SMALLER = (_LOOK, Advice(text="Compute in bfloat16, use a smaller batch, or shrink the cache"))
+_FULL = (
+    _LOOK,
+    Advice(
+        text="Recompute the activations of large blocks in backward",
+        code="torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
+    ),
+    Advice(text="Compute in bfloat16, shard the optimizer's state, or use a smaller batch"),
 )
-_KINDS = (
-    (
-        "by_tensors",
-        "GPU memory peaks at {} of {}",
-        (
-            Advice(text="See what holds it", code="stepscope show memory-at-peak RUN"),
-            Advice(
-                text="Recompute the activations of large blocks in backward",
-                code="torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)",
-            ),
-            Advice(text="Compute in bfloat16, shard the optimizer's state, or use a smaller batch"),
-        ),
+_FRAGMENTED = (
+    Advice(
+        text="Let the allocator grow its segments",
+        code="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
+        language="shell",
     ),
-    (
-        "fragmented",
-        "The allocator reserves {} of {}, and much of it is fragmented",
-        (
-            Advice(
-                text="Let the allocator grow its segments",
-                code="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py",
-            ),
-            Advice(text="Make sizes equal from step to step: pad, or sort by length into buckets"),
-        ),
-    ),
+    Advice(text="Make sizes equal from step to step: pad, or sort by length into buckets"),
 )
 
 

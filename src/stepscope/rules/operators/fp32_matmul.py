@@ -26,11 +26,14 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
-from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels
+from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels, multiplies_fp32
+from stepscope.analyses.lib.device_work import device_work, work_names
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.intervals import intersect, spans, total, union
-from stepscope.core.run import Run, chain
+from stepscope.core.kernels import name_test
+from stepscope.core.run import Run, chain, stack
 from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
@@ -51,7 +54,10 @@ def check(run: Run) -> Iterator[Finding]:
         return
     time, worst = max(slow, key=lambda found: found[0] / found[1].step)
     yield Finding(
-        title=Title("Matmuls run in FP32 without Tensor Cores: {} of each step", (Value(time / worst.step, "ratio"),)),
+        title=Title(
+            "Matmuls run in FP32 without Tensor Cores: {} of GPU time",
+            (Value(time / (worst.utilization * worst.step), "ratio"),),
+        ),
         cause="configuration",
         evidence=(
             Evidence(label="FP32 matmul per step", value=time, unit="ns", source="kernels", share=time / worst.step),
@@ -72,7 +78,14 @@ def check(run: Run) -> Iterator[Finding]:
             ),
         ),
         ranks=tuple(found[1].rank for found in slow),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, time / worst.step),
     )
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    """The lines that multiply so."""
+    names = work_names(run)
+    return launch_lines(run, (device_work(run)["role"] == "compute") & name_test(names, multiplies_fp32))
 
 
 def _busy(run: Run) -> tuple[tuple[float, DeviceIdle], ...]:

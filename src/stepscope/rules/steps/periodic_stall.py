@@ -67,6 +67,7 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
         title=_title(group, text, excess / step),
         cause="scheduling",
         evidence=(
+            Evidence(label="stall time per step", value=excess, unit="ns", source="stalls", share=excess / step),
             Evidence(
                 label="stall length",
                 value=group.excess / len(group.steps),
@@ -74,9 +75,8 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
                 source="stalls",
                 step=group.steps[len(group.steps) // 2],
             ),
-            Evidence(label="stall time per step", value=excess, unit="ns", source="stalls", share=excess / step),
+            Evidence(label="steps between stalls", value=group.distance, unit="count", source="stalls"),
             Evidence(label="stalls", value=group.count, unit="count", source="stalls"),
-            Evidence(label="median steps between stalls", value=group.distance, unit="count", source="stalls"),
         ),
         gain=Gain(
             low_ns=int(excess / 2),

@@ -66,8 +66,8 @@ def told(synth: Synth) -> tuple[list[str], list[str]]:
 def test_workers_and_training_stand_beneath_each_other() -> None:
     (block,) = [block for block in SECTION.build(two_workers_in_step().run()) if isinstance(block, Lanes)]
     assert [lane.label for lane in block.lanes] == ["worker 0", "worker 1", "training"]
-    assert block.kinds == ("waiting for a batch", "training", "fetching", "serializing and sending")
-    assert block.lanes[2].spans[:2] == ((0, 36 * MS, "waiting for a batch"), (36 * MS, 80 * MS, "training"))
+    assert block.kinds == ("data wait", "training", "fetching", "serializing and sending")
+    assert block.lanes[2].spans[:2] == ((0, 36 * MS, "data wait"), (36 * MS, 80 * MS, "training"))
     table = lanes_table(block)
     assert [column for column, _ in table.columns] == ["who", *block.kinds]
     assert table.rows[2][1] == 6 * 36 * MS
@@ -76,11 +76,11 @@ def test_workers_and_training_stand_beneath_each_other() -> None:
 
 def test_tables_and_sentences() -> None:
     tables, sentences = told(two_workers_in_step())
-    assert tables == ["Stages of loading", "What the samples are made of", "DataLoader workers"]
+    assert tables == ["Stages of loading", "Calls in data loading", "DataLoader workers"]
     assert sentences == [
-        "Where a worker's lane is blank nothing was recorded: of quick batches some are left out.",
-        "6 of 12 batches looked at were not ready when they were needed, and 3.6e+07 late in the mean.",
-        "Training stalls once in 2 batches, as many as there are workers, for 3.6e+07 in the mean: they run in step.",
+        "A gap in a worker's lane is unrecorded time: only some of the quick batches are recorded.",
+        "6 of 12 recorded batches were late, by 3.6e+07 on average.",
+        "Training stalls 3.6e+07 every 2 batches, once per round of workers: the workers run in lockstep.",
     ]
 
 
@@ -131,8 +131,8 @@ def test_times_that_fit_are_said_to_with_what_was_measured() -> None:
     span(synth, "wait", 11, 17, None, 0)
     synth.host("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "annotation", 10, 20)
     texts = {text(block) for block in CLOCKS.build(synth.run()) if isinstance(block, Text)}
-    assert "Times of the input pipeline fit: of 2 checked, none is before its cause." in texts
-    assert "On the clock of the trace they are off by at most 3 ms, measured." in texts
+    assert "All 2 checked data-loading times are consistent." in texts
+    assert "Data-loading times and trace differ by at most 3 ms." in texts
 
 
 def test_times_that_do_not_fit_are_said_not_to() -> None:
@@ -140,7 +140,7 @@ def test_times_that_do_not_fit_are_said_not_to() -> None:
     span(synth, "send index", 5, 6, None, 0)
     span(synth, "index wait", 0, 2, 0, 0)
     found = CLOCKS.build(synth.run())
-    assert any(isinstance(block, Text) and text(block).startswith("1 of 1 times of the input") for block in found)
+    assert any(isinstance(block, Text) and text(block).startswith("1 of 1 data-loading times") for block in found)
     (table,) = (block for block in found if isinstance(block, Table))
     headings = [heading for heading, _ in table.columns]
     assert dict(zip(headings, table.rows[0], strict=True))["clock"] == "worker 0"
@@ -165,7 +165,7 @@ def test_a_line_that_was_sampled_in_the_workers_comes_before_the_calls_around_it
     assert [(place.line, place.text) for place in found.where] == [(31, "line 31"), (30, "line 30")]
     assert any(advice.text.startswith("Make this line cheaper") for advice in found.advice)
     tables, _ = told(synth)
-    assert tables[2] == "Lines that workers are at"
+    assert tables[2] == "Lines of the workers"
 
 
 def test_workers_that_wait_for_cores_and_starts_that_are_waited_for_are_said() -> None:
@@ -178,9 +178,9 @@ def test_workers_that_wait_for_cores_and_starts_that_are_waited_for_are_said() -
         span(synth, "wait", begin + 20, begin + 75, None, **at)
         span(synth, "stop workers", begin + 80, begin + 90, None, **at)
     assert told(synth)[1][:2] == [
-        "Workers waited for a core in 0.2 of the time in which they made batches: these times are longer than on a "
-        "machine with free cores. Compare CPU times; core_waits tells who has the cores.",
-        "Workers of loader 0 were started 2 times, and training waited 4e+07 for their start and end each time.",
+        "Workers waited for a CPU core for 0.2 of their load time. Wall times here include that wait, so compare CPU "
+        "times. The table core_waits shows who used the cores.",
+        "Workers of loader 0 started 2 times. Each start and end cost training 4e+07.",
     ]
 
 

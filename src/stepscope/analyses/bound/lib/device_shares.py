@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.device.device_time import device_time
@@ -65,6 +66,12 @@ class DeviceIdle:
     def inflated(self) -> bool:
         """Whether the times of the host cannot be trusted."""
         return bool(self.slowed_by)
+
+    def per_step(self, moments: npt.NDArray[np.int64]) -> float:
+        """How many of these moments (ns) are in a step on average."""
+        return (
+            sum(int(((moments >= start) & (moments < end)).sum()) for start, end in self.window.tolist()) / self.steps
+        )
 
     @property
     def utilization(self) -> float:

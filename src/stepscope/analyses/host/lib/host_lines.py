@@ -125,7 +125,7 @@ def _groups(
     for found in summed.iter_rows(named=True):
         same = [pl.col(name).eq_missing(found[name]) for name in (*_FUNCTION, "purpose")]
         own = samples.filter(*same)
-        places = _places(own)
+        places = _places(own, row["weight"])
         phases = tuple(own["phase"].unique().sort())
         seen = found["share"] * step
         alone = phases == ("forward",) and int(own["weight"].sum()) >= ALONE * inside
@@ -146,12 +146,20 @@ def _groups(
         )
 
 
-def _places(samples: pl.DataFrame) -> tuple[Place, ...]:
+def _places(samples: pl.DataFrame, whole: float) -> tuple[Place, ...]:
+    """The lines with most of the samples; `whole` is the weight of all samples of the rank's ordinary steps."""
     lines = samples.group_by("file", "line", "function").agg(pl.col("weight").sum(), pl.col("text").first())
     lines = lines.sort(["weight", "line"], descending=[True, False])
     least = 0.1 * int(lines["weight"].sum())  # a line with less of the time is beside the point
     rows = lines.filter(pl.col("weight") >= least).head(PLACES).iter_rows(named=True)
     return tuple(
-        Place(file=row["file"], line=row["line"] or 0, symbol=row["function"] or "", text=(row["text"] or "").strip())
+        Place(
+            file=row["file"],
+            line=row["line"] or 0,
+            symbol=row["function"] or "",
+            text=(row["text"] or "").strip(),
+            share=row["weight"] / whole,
+            of="the step",
+        )
         for row in rows
     )

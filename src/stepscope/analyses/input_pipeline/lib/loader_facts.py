@@ -9,9 +9,12 @@ from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.finding import Place, at
 from stepscope.core.run import Run, chain
 
-__all__ = ["MOST_WORKERS", "LoaderFacts", "loader_facts"]
+__all__ = ["MAKES_LOADER", "MOST_WORKERS", "LoaderFacts", "loader_facts"]
 
 MOST_WORKERS = 16  # beyond it, workers rarely win: storage, memory bandwidth or the main process limits
+MAKES_LOADER = "DataLoader"
+"""The symbol of a line that makes a loader, whichever function it is in: many settings are given there."""
+
 _SINGLE = "_SingleProcessDataLoaderIter"
 _LIBRARY = ("site-packages", "dist-packages", "lib/python3")
 
@@ -35,6 +38,11 @@ class LoaderFacts:
     persistent: bool | None
     places: tuple[Place, ...]
     call_site: Place | None = None
+
+    @property
+    def where(self) -> tuple[Place, ...]:
+        """The call site, for a finding about the loader's settings."""
+        return () if self.call_site is None else (self.call_site,)
 
     @property
     def at(self) -> str:
@@ -69,7 +77,7 @@ def loader_facts(run: Run, rank: int) -> LoaderFacts:
         pinned=row["pin_memory"],
         persistent=row["persistent_workers"],
         places=(*_place(row, "dataset"), *_place(row, "collate")),
-        call_site=next(iter(_place(row, "made")), None),
+        call_site=next(iter(_place({**row, "made": MAKES_LOADER}, "made")), None),
     )
 
 

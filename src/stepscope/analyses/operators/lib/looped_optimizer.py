@@ -77,18 +77,25 @@ def _of_rank(run: Run, row: dict[str, object]) -> LoopedOptimizer | None:
         fusable=row["name"] in FUSABLE,
         time=optimizer,
         step=duration,
-        places=_places(samples),
+        places=_places(samples, optimizer / duration),
     )
 
 
-def _places(samples: pl.DataFrame) -> tuple[Place, ...]:
-    """The line that calls the optimizer: the user's innermost frame in most samples."""
+def _places(samples: pl.DataFrame, share: float) -> tuple[Place, ...]:
+    """The line that calls the optimizer, the user's innermost frame in most samples; it takes `share` of the step."""
     if samples.height < MIN_SAMPLES:
         return ()
     lines = samples.group_by("file", "line", "function").agg(pl.col("weight").sum(), pl.col("text").first())
     rows = lines.sort(["weight", "line"], descending=[True, False]).head(1).iter_rows(named=True)
     return tuple(
-        Place(file=row["file"], line=row["line"], symbol=row["function"] or "", text=(row["text"] or "").strip())
+        Place(
+            file=row["file"],
+            line=row["line"],
+            symbol=row["function"] or "",
+            text=(row["text"] or "").strip(),
+            share=share,
+            of="the step",
+        )
         for row in rows
         if row["file"]
     )

@@ -112,7 +112,7 @@ def _late(run: Run) -> list[Block]:
         units = {column.name: column.unit for column in late_ranks.columns}
         columns = tuple((heading, units[name]) for name, heading in _LATE.items())
         rows = tuple(late.select(list(_LATE)).head(RANKS_SHOWN).iter_rows())
-        blocks.append(Table("Ranks that the others wait for", columns, rows))  # the rank stays, be it one only
+        blocks.append(Table("Stragglers", columns, rows))  # the rank stays, be it one only
     if late.height < last.height:
         blocks.append(_within(last.join(late, on=["rank", "group"], how="anti", nulls_equal=True)))
     return blocks
@@ -127,8 +127,8 @@ def _within(close: pl.DataFrame) -> Text:
     )  # fmt: skip
     more = (Value(close.height - 1, "count"),) if close.height > 1 else ()
     return Text(
-        "Rank {} came last to {} of {} collectives, by {} on average: less than the {} to which such a delay is known, "
-        f"so that it is not called late{'; the same holds for {} more' if more else ''}.",
+        "Rank {} entered {} of {} collectives last, by {} on average. That is within the uncertainty of {}, so the "
+        f"rank is not called late.{' The same holds for {} more ranks.' if more else ''}",
         (*values, *more),
     )
 

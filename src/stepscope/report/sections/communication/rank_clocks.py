@@ -16,8 +16,8 @@ _HEADINGS = {
 # Ranks that something is wrong with come first in the table.
 _ORDER = ("inconsistent", "same-host-differs", "not-enough", "aligned", "same-host-agrees", "reference")
 _DIFFERS = (
-    "Rank {} and rank {} run on one host, and yet their clocks differ by {} ± {}: look for a wrong host name, or times "
-    "that were changed after the recording."
+    "Rank {} and rank {} run on one host, but their clocks differ by {} ± {}. Check for a wrong host name or edited "
+    "times."
 )
 
 
@@ -34,14 +34,10 @@ def _summary(table: pl.DataFrame) -> Text:
     known = table.drop_nulls("offset")
     compared = (Value(table["reference"][0], None), Value(known.height, "count"), Value(table.height, "count"))
     if known.is_empty():
-        text = (
-            "Times of different ranks cannot be compared: against rank {}'s clock, {} of {} others could be measured."
-        )
-        return Text(text, compared)
+        return Text("Do not compare times across ranks: against rank {}, {} of {} clocks could be measured.", compared)
     text = (
-        "Other ranks whose clocks were measured against rank {}'s: {} of {}, by shared collectives, which no rank "
-        "can leave before the last has joined; the largest offset is {}, the largest uncertainty {}. Waiting for other "
-        "ranks is taken from each rank's own clock and needs no offset."
+        "Clocks measured against rank {}, from shared collectives: {} of {}. The largest offset is {}, the largest "
+        "uncertainty {}. Waits for other ranks use each rank's own clock and need no offset."
     )
     largest = known.select(pl.col("offset").abs().max(), pl.col("uncertainty").max()).row(0)
     return Text(text, (*compared, *(Value(value, "ns") for value in largest)))
@@ -55,7 +51,7 @@ def _warnings(table: pl.DataFrame) -> list[Block]:
             values = (Value(row["reference"], None), Value(row["offset"], "ns"), Value(row["uncertainty"], "ns"))
             blocks.append(Text(_DIFFERS, (rank, *values)))
         elif row["reason"]:
-            blocks.append(Text(f"The offset of rank {{}} is not known: {literal(row['reason'])}.", (rank,)))
+            blocks.append(Text(f"The clock offset of rank {{}} is unknown: {literal(row['reason'])}.", (rank,)))
     return blocks
 
 

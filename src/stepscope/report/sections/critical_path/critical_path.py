@@ -17,7 +17,7 @@ _HEADINGS = {
     "rank": "rank", "class": "class", "name": "name", "operator": "operator", "per_step": "mean per step",
     "share": "share",
 }  # fmt: skip
-_MEANING = Text("The chain of activities that decides how long a step takes: making others faster saves nothing.")
+_MEANING = Text("The chain of activities that sets the step time. Speeding up anything else saves nothing.")
 
 
 def build(run: Run) -> list[Block]:

@@ -63,7 +63,7 @@ def _outside(run: Run) -> list[Block]:
         outside += total(subtract(spans(windows), worked)) if len(worked) else 0
     if outside <= _WORTH_A_LOOK * whole:
         return []
-    text = "{} of {} in traced steps lie before the first or after the last device work, which no gap counts."
+    text = "Gaps exclude {} of the {} in traced steps: the time before the first and after the last device work."
     return [Text(text, (Value(outside, "ns"), Value(whole, "ns")))]
 
 

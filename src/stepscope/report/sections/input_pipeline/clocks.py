@@ -15,9 +15,9 @@ from stepscope.report.sections import RANKS_SHOWN, Columns, excerpt, has_device_
 __all__ = ["SECTION"]
 
 _CLOCKS = {
-    "host": "timed by the host's clock, each until the optimizer's step returns.",
-    "host-backward": "timed by the host's clock as backward returns, because no optimizer was seen.",
-    "kineto": "timed by the profiler's clock in the trace; tracing makes steps longer.",
+    "host": "timed on the host clock. A step ends when optimizer.step() returns.",
+    "host-backward": "timed on the host clock. A step ends when backward returns, as no optimizer was seen.",
+    "kineto": "timed on the profiler's clock. Tracing makes steps longer.",
 }
 
 
@@ -37,13 +37,13 @@ def _step_clocks(run: Run) -> list[Block]:
     counts = table.group_by("clock", maintain_order=True).agg(pl.col("weight").sum()).iter_rows()
     blocks: list[Block] = [
         Text(
-            f"{many(count, 'step is', 'steps are')} {_CLOCKS.get(clock, 'timed by a clock the source does not name.')}",
+            f"{many(count, 'step is', 'steps are')} {_CLOCKS.get(clock, 'timed on an unknown clock.')}",
             (Value(count, "count"),),
         )
         for clock, count in counts
     ]
     if has_device_work(run) and not table["clock"].is_in(["kineto"]).all():
-        text = "Nothing waits for the device: what it still has to do when a step returns counts to the next one."
+        text = "The step clock does not synchronize the device. Device work still queued counts to the next step."
         blocks.append(Text(text))
     return blocks
 
@@ -53,16 +53,17 @@ def _other_clocks(run: Run) -> list[Block]:
     on_device = run.optional("steps")["device_duration"].drop_nulls()
     if on_device.len():
         median = Value(int(on_device.median()), "ns")  # type: ignore[arg-type]
-        text = "On the device a step takes {} (median of {}), from CUDA events at the step ends, without synchronizing."
+        text = "The median step on the device is {} ({} steps, timed with CUDA events)."
         blocks.append(Text(text, (median, Value(on_device.len(), "count"))))
     if is_traced(run):
         text = (
-            "Operators, kernels and device times are from the profiler's clock, in traced steps only, which are longer."
+            "Operators, kernels and device times are from traced steps only, on the profiler's clock. Traced steps are "
+            "longer."
         )
         blocks.append(Text(text))
     samples = run.rows("stacks")
     if samples:
-        text = f"Lines of code are from {many(samples, 'sample')} of the running job; a share of few samples is rough."
+        text = f"Lines of code are from {many(samples, 'sample')}. Shares of few samples are rough."
         blocks.append(Text(text, (Value(samples, "count"),)))
     return blocks + _own_cost(run)
 
@@ -72,9 +73,9 @@ def _own_cost(run: Run) -> list[Block]:
     cost = processes["probe_cost"].max()
     if cost is None:
         return []
-    text = "The step clock takes at least {} for each step; between real work, with cold caches, several times that."
+    text = "The step clock takes at least {} in each step, and several times that with cold CPU caches."
     if processes["probe"].eq("python").any():
-        text += " Its compiled hooks could not be loaded here, so it is Python's: see `stepscope doctor`."
+        text += " It runs in Python, as its compiled hooks did not load: see `stepscope doctor`."
     return [Text(text, (Value(cost, "ns"),))]  # type: ignore[arg-type]
 
 
@@ -84,26 +85,24 @@ def _loading(run: Run) -> list[Block]:
     checked, wrong = (Value(int(table[name].sum()), "count") for name in ("checked", "violations"))
     if wrong.value:
         text = (
-            "{} of {} times of the input pipeline do not fit: something seems to have happened before its cause. "
-            "Do not compare times of these clocks."
+            "{} of {} data-loading times contradict each other: an effect comes before its cause. Do not compare times "
+            "of these clocks."
         )
         rows = table.filter(pl.col("violations") > 0)
         return [
             Text(text, (wrong, checked)),
             *excerpt("", loader_clock, rows, _FIT, limit=RANKS_SHOWN, name="loader_clock"),
         ]
-    blocks: list[Block] = [
-        Text("Times of the input pipeline fit: of {} checked, none is before its cause.", (checked,))
-    ]
+    blocks: list[Block] = [Text("All {} checked data-loading times are consistent.", (checked,))]
     traces = table.filter(pl.col("loader").is_null())
     if traces.height:
         off = Value(int(traces.select(pl.max_horizontal(-pl.col("low"), "high").max()).item()), "ns")
-        blocks.append(Text("On the clock of the trace they are off by at most {}, measured.", (off,)))
+        blocks.append(Text("Data-loading times and trace differ by at most {}.", (off,)))
     return blocks
 
 
 _FIT = {
-    "rank": "rank", "clock": "clock", "checked": "checked", "violations": "do not fit", "low": "to add: at least",
+    "rank": "rank", "clock": "clock", "checked": "checked", "violations": "contradict", "low": "to add: at least",
     "high": "at most", "offset": "offset", "error": "±",
 }  # fmt: skip
 
@@ -115,9 +114,9 @@ def _tracing(run: Run) -> list[Block]:
         ("rank", None),
         ("median step, untraced", "ns"),
         ("median step, traced", "ns"),
-        ("start, stop and write", "ns"),
+        ("start, stop, write", "ns"),
     )
-    return [ranked("What tracing cost", columns, rows)] if rows else []
+    return [ranked("Tracing cost", columns, rows)] if rows else []
 
 
 def _windows(run: Run) -> list[Block]:

@@ -22,13 +22,13 @@ _WORKERS = 16
 _CALLS = 10
 _LINES = 8
 _KINDS = (
-    "waiting for a batch", "training", "computing", "fetching", "blocked", "waiting for a core",
+    "data wait", "training", "computing", "fetching", "blocked", "waiting for a core",
     "serializing and sending", "idle, out of order", "idle, queue full",
 )  # fmt: skip
 _HANDING_OVER = {"enqueueing": "serializing and sending", "sending": "serializing and sending"}
 _DISTURBED = 0.1  # of the time of fetches: waits for a core that short change no conclusion
 _SEEN = 0.9  # of the time: a gap as wide as a batch is asked about
-_BLANK = "Where a worker's lane is blank nothing was recorded: of quick batches some are left out."
+_BLANK = "A gap in a worker's lane is unrecorded time: only some of the quick batches are recorded."
 _REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
 _STAGE = {
     "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
@@ -36,7 +36,7 @@ _STAGE = {
 }  # fmt: skip
 _WORKER = {
     "rank": "rank", "loader": "loader", "worker": "worker", "batches": "batches", "busy": "busy", "running":
-    "with a core", "core_wait": "waiting for a core", "enqueueing": "enqueueing",
+    "on a core", "core_wait": "waiting for a core", "enqueueing": "enqueueing",
     "idle_queue_full": "idle, queue full", "idle_out_of_order": "idle, out of order", "sending": "sending",
 }  # fmt: skip
 _CALL = {
@@ -60,11 +60,11 @@ def build(run: Run) -> list[Block]:
     )
     calls = _optional(loader_transforms, run)
     if calls is not None:
-        title, headings = "What the samples are made of", _told(calls, _CALL)
+        title, headings = "Calls in data loading", _told(calls, _CALL)
         blocks += excerpt(title, loader_transforms, calls, headings, limit=_CALLS, name="loader_transforms")
     lines = _optional(loader_lines, run)
     if lines is not None:
-        title = "Lines that workers are at"
+        title = "Lines of the workers"
         blocks += excerpt(title, loader_lines, lines, _told(lines, _LINE), limit=_LINES, name="loader_lines")
     workers = _optional(loader_workers, run)
     if workers is not None:
@@ -86,7 +86,7 @@ def _lanes(run: Run) -> list[Block]:
     table = _optional(loader_lanes, run)
     if table is None:
         return []
-    waits = table.filter(pl.col("state") == "waiting for a batch").with_columns(wait=pl.col("end") - pl.col("start"))
+    waits = table.filter(pl.col("state") == "data wait").with_columns(wait=pl.col("end") - pl.col("start"))
     longest = waits.group_by("rank", "loader", maintain_order=True).agg(pl.col("wait").sum()).sort("wait").tail(1)
     own = table.join(longest, on=["rank", "loader"], how="semi", nulls_equal=True)
     first, last = int(own["start"].min()), int(own["end"].max())  # type: ignore[arg-type]
@@ -122,8 +122,8 @@ def _noise(workers: pl.DataFrame | None) -> list[Block]:
     if not busy or waited < _DISTURBED * busy:
         return []
     text = (
-        "Workers waited for a core in {} of the time in which they made batches: these times are longer than on a "
-        "machine with free cores. Compare CPU times; core_waits tells who has the cores."
+        "Workers waited for a CPU core for {} of their load time. Wall times here include that wait, so compare CPU "
+        "times. The table core_waits shows who used the cores."
     )
     return [Text(text, (Value(waited / busy, "ratio"),))]
 
@@ -137,7 +137,7 @@ def _started(run: Run) -> list[Block]:
         waited=pl.col("waited_start").max() + pl.col("ended").max().fill_null(0)
     )  # fmt: skip
     loaders = each.group_by("loader").agg(pl.col("waited").mean(), times=pl.len()).filter(pl.col("times") > 1)
-    text = "Workers of loader {} were started {} times, and training waited {} for their start and end each time."
+    text = "Workers of loader {} started {} times. Each start and end cost training {}."
     return [
         Text(text, (Value(loader, "count"), Value(times, "count"), Value(waited, "ns")))
         for loader, waited, times in loaders.sort("loader").iter_rows()
@@ -153,12 +153,12 @@ def _late(run: Run) -> list[Block]:
     if late.is_empty():
         return [
             Text(
-                f"All of {many(batches.height, 'batch', 'batches')} looked at were ready before they were needed.",
+                f"All {many(batches.height, 'recorded batch', 'recorded batches')} were ready in time.",
                 (Value(batches.height, "count"),),
             )
         ]
     mean = float(late["late"].sum()) / late.height
-    text = "{} of {} batches looked at were not ready when they were needed, and {} late in the mean."
+    text = "{} of {} recorded batches were late, by {} on average."
     return [Text(text, (Value(late.height, "count"), Value(batches.height, "count"), Value(mean, "ns")))]
 
 
@@ -167,9 +167,9 @@ def _stalls(run: Run) -> list[Block]:
     patterns = _optional(stall_pattern, run)
     if patterns is None:
         return []
-    text = "Training stalls once in {} batches, as many as there are workers, for {} in the mean: they run in step."
+    text = "Training stalls {} every {} batches, once per round of workers: the workers run in lockstep."
     return [
-        Text(text, (Value(row["period"], "count"), Value(row["stall"], "ns")))
+        Text(text, (Value(row["stall"], "ns"), Value(row["period"], "count")))
         for row in patterns.iter_rows(named=True)
         if row["period"] == row["workers"] and row["regular"] >= _REGULAR
     ]

@@ -68,7 +68,7 @@ def _place(device: pl.DataFrame) -> str:
 
 
 def _living(run: Run, device: pl.DataFrame) -> list[Block]:
-    """What lives at the peak of a device, and who allocated it."""
+    """Memory at the peak of a device, and who allocated it."""
     rows = memory_at_peak(run).join(device, on=_KEYS, how="semi", nulls_equal=True)
     if rows.is_empty():
         return []
@@ -78,7 +78,7 @@ def _living(run: Run, device: pl.DataFrame) -> list[Block]:
         held = named.group_by("operator", "module").agg(pl.col("bytes", "share", "blocks").sum())
         held = held.sort("bytes", "operator", "module", descending=[True, False, False], nulls_last=True)
         limit = _HELD
-        blocks += excerpt("Who allocated it", memory_at_peak, held, _HOLDERS, limit=limit, name="memory_at_peak")
+        blocks += excerpt("Allocated by", memory_at_peak, held, _HOLDERS, limit=limit, name="memory_at_peak")
     return blocks
 
 
@@ -86,7 +86,7 @@ def _by_category(rows: pl.DataFrame, place: str) -> Table:
     sums = rows.group_by("category").agg(pl.col("bytes", "share").sum())
     sums = sums.sort("bytes", "category", descending=[True, False])
     columns: Columns = (("category", None), ("bytes", "bytes"), ("share", "ratio"))
-    title = f"What lives at the peak of {place}"
+    title = f"Memory at the peak of {place}"
     return Table(title, columns, tuple(sums.iter_rows()), source="memory_at_peak")
 
 

@@ -27,7 +27,7 @@ def build(run: Run) -> list[Block]:
     table = roofline_kinds(run).sort("total", descending=True, maintain_order=True)
     blocks = excerpt("", roofline_kinds, table, _HEADINGS, limit=RANKS_SHOWN, name="roofline_kinds")
     if table["gpu"].is_null().all():
-        return [*blocks, Text("The peaks of this device are not known, so there is no roofline.")]
+        return [*blocks, Text("No roofline: the peaks of this device are unknown.")]
     return [*_chart(run), *blocks, *_utilization(run)]
 
 

@@ -25,10 +25,10 @@ _KINDS = {
 }
 
 _AS_KERNELS = (
-    "Collectives on a device are among the kernels here, unless the trace links them to their call; what limits the "
-    "run is judged by exposed communication (see Devices and host load)."
+    "Collectives on a device count as kernels here, unless the trace links them to their call. The verdict uses "
+    "exposed communication (see Devices and host load)."
 )
-_NO_STEPS = "The whole recording, from its first to its last event: no steps are marked in it."
+_NO_STEPS = "From the first to the last event: no steps are marked."
 
 
 def build(run: Run) -> list[Block]:
@@ -37,7 +37,7 @@ def build(run: Run) -> list[Block]:
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
     bars = Bars("One traced step, mean", "ns", parts)
     if not marks_steps(run):
-        return [replace(bars, title="All that was recorded"), Text(_NO_STEPS), *_collectives(run)]
+        return [replace(bars, title="Whole recording"), Text(_NO_STEPS), *_collectives(run)]
     if table.height == 1:
         return [bars, Text("One traced step."), *_collectives(run)]
     return [bars, Text("Mean of {} traced steps.", (Value(table.height, "count"),)), *_collectives(run)]

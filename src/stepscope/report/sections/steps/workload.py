@@ -18,11 +18,11 @@ __all__ = ["SECTION"]
 
 _HEAVIEST = 3  # operators that are named
 _SHARES = {
-    "device": "computing",
-    "input": "waiting for data",
-    "host": "Python, files and launching",
-    "communication": "communication while nothing computes",
-    "memory": "copying",
+    "device": "compute",
+    "input": "data wait",
+    "host": "Python, files and launches",
+    "communication": "exposed communication",
+    "memory": "exposed copies",
 }
 _COPIES = {"HtoD": "from host to device", "DtoH": "from device to host", "DtoD": "within devices"}
 
@@ -55,7 +55,7 @@ def build(run: Run) -> list[Block]:
 
 
 def _does(run: Run) -> list[Block]:
-    prose = _Prose("What the workload does:")
+    prose = _Prose("Workload:")
     for name, parameters, elements in run.optional("optimizers").select("name", "parameters", "elements").unique(
         maintain_order=True
     ).iter_rows():  # fmt: skip
@@ -72,7 +72,7 @@ def _does(run: Run) -> list[Block]:
         _say_batches(prose, steady)
     heaviest = ", ".join(map(literal, _heaviest(run)))
     if heaviest:
-        prose.say(f"The operators that take most time: {heaviest}.")
+        prose.say(f"Longest operators: {heaviest}.")
     return prose.blocks()
 
 
@@ -80,14 +80,14 @@ def _say_batches(prose: _Prose, steady: pl.DataFrame) -> None:
     samples, batches, duration = steady.select(pl.col("samples", "micro_batches", "duration").mean()).row(0)
     if batches is not None and batches > 1:
         prose.say(
-            f"The mean step takes {many(samples, 'sample')} in {{}} backward passes.",
+            f"The mean step has {many(samples, 'sample')} in {{}} backward passes.",
             (samples, "count"),
             (batches, "count"),
         )
     else:
-        prose.say(f"The mean step takes {many(samples, 'sample')}.", (samples, "count"))
+        prose.say(f"The mean step has {many(samples, 'sample')}.", (samples, "count"))
     if samples and duration:
-        prose.say("Each rank trains on {} samples a second (mean).", (samples / duration * 1e9, "count"))
+        prose.say("Mean throughput per rank: {} samples per second.", (samples / duration * 1e9, "count"))
 
 
 def _heaviest(run: Run) -> list[str]:
@@ -103,7 +103,7 @@ def _heaviest(run: Run) -> list[str]:
 
 
 def _executes(run: Run) -> list[Block]:
-    prose = _Prose("Where its code executes:")
+    prose = _Prose("Execution:")
     processes, devices = run.optional("processes"), run.optional("devices")
     if not processes.is_empty():
         hosts = ", ".join(literal(host) for host in processes["host"].drop_nulls().unique().sort())
@@ -122,14 +122,14 @@ def _executes(run: Run) -> list[Block]:
             prose.say("Operators on the CPU use {} threads.", (threads, "count"))  # type: ignore[arg-type]
     workers = run.optional("loaders").filter(pl.col("train").fill_null(False))["num_workers"].max()
     if workers == 0:
-        prose.say("The training process itself loads the batches: no loader workers.")
+        prose.say("The training process loads batches itself (num_workers=0).")
     elif workers == 1:
-        prose.say("One worker process a rank loads the batches.")
+        prose.say("One loader worker per rank.")
     elif workers is not None:
-        prose.say("{} worker processes a rank load the batches.", (workers, "count"))  # type: ignore[arg-type]
+        prose.say("{} loader workers per rank.", (workers, "count"))  # type: ignore[arg-type]
     _say_devices(prose, run)
     if devices.is_empty() and not run.rows("device") and not processes.is_empty():
-        prose.say("No work on an accelerator was seen.")
+        prose.say("No accelerator work was recorded.")
     _say_shares(prose, run)
     return prose.blocks()
 
@@ -166,7 +166,7 @@ def _say_shares(prose: _Prose, run: Run) -> None:
     if known:
         shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
         whole = "mean step" if _marks_steps(run) else "recorded time"
-        prose.say(f"The {whole} is {', '.join(f'{{}} {words}' for words in known)}.", *shares)
+        prose.say(f"The {whole}: {', '.join(f'{{}} {words}' for words in known)}.", *shares)
 
 
 def _marks_steps(run: Run) -> bool:
@@ -177,7 +177,7 @@ def _marks_steps(run: Run) -> bool:
 
 
 def _lives(run: Run) -> list[Block]:
-    prose = _Prose("Where its data lives:")
+    prose = _Prose("Data:")
     train = run.optional("loaders").filter(pl.col("train").fill_null(False)).unique("dataset", maintain_order=True)
     for row in train.iter_rows(named=True):
         place = f" ({literal(row['dataset_file'])}:{row['dataset_line']})" if row["dataset_file"] else ""

@@ -1,4 +1,4 @@
-"""Trains on the batches of two workers. Usage: held.py fork|spawn.
+"""Trains on the batches of two workers. Usage: held_worker.py fork|spawn.
 
 In step 6 the training process lets the worker that makes batch 7 go on, and waits until it is done: what `Held` does
 happens inside of the annotation "held", whatever the machine is busy with.
