@@ -44,7 +44,7 @@ def report() -> Report:
     verdict = Verdict("input", 0.9, 90.7 * MS, rank=0, ranks=(0,), of_ranks=1, steps=40)
     steps = Lines(
         "Each step", "step", None, "ns",
-        tuple(Line(label, tuple((at, ms * MS) for at in range(40))) for label, ms in (("data wait", 80.0), ("forward", 9.0))),
+        tuple(Line(name, tuple((at, ns) for at in range(40))) for name, ns in (("data wait", 8e7), ("forward", 9e6))),
         stacked=True,
     )  # fmt: skip
     bar = Bars("One step, mean", "ns", (Bar("data wait", 80.0 * MS), Bar("forward", 9.0 * MS)))
