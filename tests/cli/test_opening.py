@@ -78,7 +78,10 @@ def test_options_that_cannot_be_used(folder: Path, words: tuple[str, ...], said:
 
 def test_progress_on_a_terminal_is_gone_at_the_end(folder: Path, summary: subprocess.CompletedProcess[str]) -> None:
     leader, follower = pty.openpty()
-    with subprocess.Popen(command("report", folder), stdout=subprocess.PIPE, stderr=follower, text=True) as running:
+    surroundings = dict(os.environ)  # readline, which pytest imports, sets COLUMNS where only a child would see it
+    with subprocess.Popen(
+        command("report", folder), stdout=subprocess.PIPE, stderr=follower, text=True, env=surroundings
+    ) as running:
         os.close(follower)
         seen = b""
         while chunk := _read(leader):

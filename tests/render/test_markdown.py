@@ -1,12 +1,14 @@
 """Markdown shows names as they are, whatever they hold."""
 
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from stepscope.core.report import Table
+from stepscope.core.finding import Advice, Place
+from stepscope.core.report import Overlap, Table
 from stepscope.render.document import Report
 from stepscope.render.markdown import escape, report_markdown, table_markdown
 
@@ -63,3 +65,24 @@ def test_a_name_is_shown_as_it_is(name: str) -> None:
 def test_a_cell_stays_a_cell(name: str) -> None:
     html = drawn(table_markdown(Table("", (("name", None), ("time", "ns")), ((name, 1),))))
     assert html.count("<td") == 2
+
+
+def test_the_cards_go_first_and_everything_else_is_folded_up(report: Report) -> None:
+    block = report.findings[0]
+    place = Place(file="train.py", line=41, share=0.5, of="loading time", first=40, around=("def f():", "    g()"))
+    advice = (Advice(text="Look", code="nvidia-smi", language="shell"),)
+    finding = replace(block.finding, where=(place,), advice=advice, trial="stepscope tune loader -- python t.py")
+    findings = (replace(block, finding=finding), *report.findings[1:])
+    overlap = Overlap((0, 1), 30_000_000, 150_000_000)
+    text = report_markdown(replace(report, findings=findings, overlaps=(overlap,)))
+    card, _, rest = text.partition("<details>")
+    assert card.count("\n### ") == 3
+    assert "`train.py:41`: 50 % of loading time\n\n```text\n  40  def f():\n▶ 41      g()\n```" in card
+    assert "- **Fix** Look\n\n  ```shell\n  nvidia-smi\n  ```" in card
+    assert "- **Sure** estimated, ±2.7 %; not tried yet: `stepscope tune loader -- python t.py`" in card
+    assert "1 and 2 overlap: together at most 20 % (30 ms per step)." in card
+    assert "2 more findings in the full report." in card
+    assert "`stepscope view stepscope-runs/train`" in card
+    assert rest.count("</details>") == rest.count("<details>") + 1 == 3
+    assert "<h3>" in drawn(rest)
+    assert report_markdown(report) == report_markdown(report)

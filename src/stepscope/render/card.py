@@ -61,6 +61,7 @@ class Card:
     source: tuple[SourceLine, ...]
     fix: str
     code: tuple[str, ...]
+    language: str
     more_code: int
     why: tuple[str, ...]
     sure: str
@@ -134,6 +135,7 @@ def _card(number: int, finding: Finding, *, of_steps: bool) -> Card:
             source=_source(place),
             fix=_first_sentence(plain(advice.text, limit=_FIX_LIMIT)),
             code=shown,
+            language=advice.language,
             more_code=len(code) - len(shown),
             why=tuple(f"{plain(fact.label)} {figure_text(fact)}" for fact in finding.evidence[:_FACTS]),
             sure=_sure(finding.gain),

@@ -93,7 +93,7 @@ def _card(card: Card) -> list[str]:
     fix = [f"- **Fix** {_with_commands(card.fix)}"] if card.fix else []
     if card.code:
         more = [f"# … {counted(card.more_code, 'more line')}"] if card.more_code else []
-        fix += ["", *(f"  {line}" for line in _fenced([*card.code, *more], "python")), ""]
+        fix += ["", *(f"  {line}" for line in _fenced([*card.code, *more], card.language)), ""]
     lines += fix
     lines += [f"- **Why** {escape('; '.join(card.why))}"] if card.why else []
     sure = card.sure
