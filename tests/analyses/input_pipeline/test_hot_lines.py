@@ -34,7 +34,7 @@ def told(places: tuple[Place, ...]) -> list[tuple[int, float | None]]:
 
 
 def test_what_a_call_takes_is_at_the_innermost_lines_below_it() -> None:
-    below = {"frames": [OUTER, f"{FILE}:7 __call__", f"{FILE}:40 helper"]}
+    below: dict[str, object] = {"frames": [OUTER, f"{FILE}:7 __call__", f"{FILE}:40 helper"]}
     run = loading((6, "40 helper", below), (3, "7 __call__", {}), (1, "2 __getitem__", {"frames": [OUTER]})).run()
     assert told(hot_lines(run, 0, TRANSFORM)) == [(40, 0.6), (7, 0.3)]
     (first, *_) = hot_lines(run, 0, TRANSFORM)
@@ -87,7 +87,7 @@ def test_without_a_sample_in_it_a_call_is_named_by_its_definition() -> None:
 
 
 def test_of_all_loading_lines_with_few_samples_or_a_small_share_are_left_out() -> None:
-    own = {"frames": [f"{FILE}:60 collate"]}
+    own: dict[str, object] = {"frames": [f"{FILE}:60 collate"]}
     few = loading((60, "7 __call__", {}), (5, "8 __call__", {}), (1, "60 collate", own)).run()
     assert told(hot_lines(few, 0)) == [(7, 0.909)]
     torch = {"file": "torch/utils/data/_utils/fetch.py", "frames": ["torch/utils/data/_utils/fetch.py:54 fetch"]}
