@@ -192,6 +192,18 @@ export const en = {
       rest: "smaller ones together",
     } as Record<string, string>,
   },
+  whatIf: {
+    title: "What if",
+    hint: "The predicted step with other settings of the loader; the band is its range.",
+    asRecorded: "as recorded",
+    faster: "times faster",
+    function: "Function to make faster",
+    noTime: "takes no time",
+    recorded: "recorded",
+    shorter: "shorter than recorded",
+    longer: "longer than recorded",
+    limitedBy: "then limited by",
+  },
   keys: {
     move: "next, previous row or finding",
     search: "search",

@@ -410,6 +410,18 @@ export const zh: Words = {
       rest: "较小的合在一起",
     },
   },
+  whatIf: {
+    title: "假如",
+    hint: "加载器采用其他设置时预测的步时；色带为其范围。",
+    asRecorded: "按记录",
+    faster: "加快倍数",
+    function: "要加快的函数",
+    noTime: "不耗时",
+    recorded: "记录值",
+    shorter: "短于记录",
+    longer: "长于记录",
+    limitedBy: "此时受限于",
+  },
   keys: {
     move: "下一行、上一行或发现",
     search: "搜索",
