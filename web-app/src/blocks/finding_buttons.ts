@@ -41,7 +41,7 @@ function written(finding: Finding, key: string, app: App): string {
   const gain = finding.gain ? `: ${gainWords(finding, app)}` : "";
   const lines = [`**${plain(finding.title, 400)}**${gain}`];
   for (const place of finding.where) lines.push(`- \`${placeText(place)}\`${place.text.trim() ? `: \`${plain(place.text.trim())}\`` : ""}`);
-  for (const advice of finding.advice) lines.push("", plain(advice.text, 1000), ...(advice.code ? ["```python", advice.code, "```"] : []));
+  for (const advice of finding.advice) lines.push("", plain(advice.text, 1000), ...(advice.code ? [`\`\`\`${advice.language}`, advice.code, "```"] : []));
   lines.push("", ...finding.evidence.map((one) => `- ${plain(one.label)}: ${figureText(one)}`));
   if (key && location.protocol.startsWith("http")) lines.push("", location.href.replace(/#.*$/, app.state.address({ view: "", finding: key })));
   return lines.join("\n");
