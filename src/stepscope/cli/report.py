@@ -32,6 +32,7 @@ Examples:
   stepscope report "traces/*.json.gz" --jobs 8
   stepscope report /shared/traces --dask tcp://scheduler:8786
   stepscope report s3://bucket/run-7 -o s3://bucket/run-7/report.html
+  stepscope report stepscope-runs
   stepscope report trace.json --format json | python -m json.tool
 """
 
@@ -57,13 +58,17 @@ def COMMAND(
 ) -> None:
     """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz), a folder of ranks, or a pattern in quotes.
 
-    Several PATHs are the ranks of one job. PATH and FILE may be URLs: s3://, gs://, abfs://; PATH also https://.
+    Several PATHs are the ranks of one job. A folder of run directories gives a list of the runs. PATH and FILE may be
+    URLs: s3://, gs://, abfs://; PATH also https://.
     """
     form = format_for(form, output, _SUFFIXES, "text")
     _check_screen(form, full=full, checks=checks)
     check_output(output)
     if form == "html":
         check_page(output)
+    listable = form in ("text", "json") and not (full or checks or report_process)
+    if listable and _list(paths, form, output, Opening(**words)):
+        return
     from stepscope.report.assemble import assemble, first_screen
 
     if report_process:
@@ -95,6 +100,33 @@ def COMMAND(
 
             _print(print_report if full else print_checks if checks else print_card, report, output, paged=full)
     _end_with(failed)
+
+
+def _list(paths: tuple[str, ...], form: str, output: str | None, options: Opening) -> bool:
+    """Print the runs of a folder that holds several; False for any other path."""
+    from stepscope.storage.listing import runs_in
+
+    found = runs_in(paths[0]) if len(paths) == 1 else []
+    if not found:
+        return False
+    from stepscope.render.run_list import run_list_document, run_list_table
+    from stepscope.report.assemble import first_screen
+    from stepscope.report.run_list import list_runs
+
+    runs = list_runs(found, lambda path: open_for(first_screen, [path], options))
+    if form == "json":
+        from stepscope.render.json import dumps
+
+        write_text(dumps(run_list_document(paths[0], runs)), output)
+        return True
+    from stepscope.render.tables import print_table
+    from stepscope.render.terminal import console_for
+
+    stream = sys.stdout if output in (None, "-") else io.StringIO()
+    print_table(console_for(stream), run_list_table(runs))
+    if isinstance(stream, io.StringIO):
+        write_text(stream.getvalue(), output)
+    return True
 
 
 def _print(draw: Callable[[Console, Report], None], report: Report, output: str | None, *, paged: bool) -> None:

@@ -25,6 +25,7 @@ Examples:
   stepscope view stepscope-runs/train-20260401-120000
   stepscope view trace.json.gz --no-browser --port 8000
   stepscope view "traces/*.json.gz" --jobs 8
+  stepscope view stepscope-runs
   stepscope view --compare stepscope-runs/before stepscope-runs/after
   ssh -L 8000:localhost:8000 machine stepscope view RUN --no-browser --port 8000
 """
@@ -43,7 +44,8 @@ def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, 
     The page is that of `report --format html`, with every table in full. By default only this machine can open it.
     With another --host, every request needs the token in the printed address.
 
-    Several PATHs are the ranks of one run. With --compare they are two runs.
+    Several PATHs are the ranks of one run. With --compare they are two runs. A folder of run directories opens as a
+    list of them.
     """
     if compare and len(paths) != 2:
         told = f"takes two runs, and {len(paths)} PATHs were named"
@@ -54,21 +56,59 @@ def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, 
     app_file("app.js")  # before the work, if it is missing
     socket = listening(host, port)
     options = Opening(**words)
-    opened = _both(paths, options) if compare else _opened(paths, options)
+    opened = _both(paths, options) if compare else _listed(paths, options) or _opened(paths, options)
     serve(opened, socket, host, browser=not no_browser, say=lambda at: click.echo(f"{at}  (Ctrl-C ends it)"))
 
 
 def _both(paths: tuple[str, ...], options: Opening) -> Opened:
     """The comparison of two runs, with both of them beside it; it is of the runs as they are now."""
+    from stepscope.web import Opened
+
+    a, b = (_opened((path,), options) for path in paths)
+    document = _comparison(a, b)
+    return Opened(run=a.run, document=lambda: document, beside={"a": a, "b": b})
+
+
+def _comparison(a: Opened, b: Opened) -> dict[str, object]:
     from stepscope.compare.comparison import compare
     from stepscope.compare.page import page_of
     from stepscope.compare.run_summary import measure
     from stepscope.render.json import page_document
+
+    return page_document(page_of(compare(measure(a.run()), measure(b.run()))))
+
+
+def _listed(paths: tuple[str, ...], options: Opening) -> Opened | None:
+    """The list of the runs in a folder, each of them opened when it is first looked at; None for any other path."""
+    from stepscope.cli._report_cache import Later
+    from stepscope.storage.listing import runs_in
     from stepscope.web import Opened
 
-    a, b = (_opened((path,), options) for path in paths)
-    document = page_document(page_of(compare(measure(a.run()), measure(b.run()))))
-    return Opened(run=a.run, document=lambda: document, beside={"a": a, "b": b})
+    found = runs_in(paths[0]) if len(paths) == 1 else []
+    if not found:
+        return None
+    from stepscope.render.run_list import run_list_document
+    from stepscope.report.assemble import first_screen
+    from stepscope.report.run_list import list_runs
+
+    runs = list_runs(found, lambda path: open_for(first_screen, [path], options))
+    beside = {str(at): _opened_later(run.path, options) for at, run in enumerate(runs, 1) if not run.problem}
+    document = run_list_document(paths[0], runs)
+    none = Later(lambda: open_for(first_screen, [runs[0].path], options))
+    return Opened(
+        run=none, document=lambda: document, beside=beside, path=paths[0],
+        compare=lambda a, b: _comparison(beside[a], beside[b]),
+    )  # fmt: skip
+
+
+def _opened_later(path: str, options: Opening) -> Opened:
+    from stepscope.cli._report_cache import Later
+    from stepscope.web import Opened
+
+    later = Later(lambda: _opened((path,), options))
+    return Opened(
+        run=lambda: later().run(), document=lambda: later().document(), news=lambda: later().news(), path=path
+    )
 
 
 def _opened(paths: tuple[str, ...], options: Opening) -> Opened:

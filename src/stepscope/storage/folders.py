@@ -15,7 +15,7 @@ from stepscope.core.wrong_file_type import foreign
 from stepscope.importers import IMPORTERS, MAKE_A_RUN, head
 from stepscope.run_format.files import RUN
 
-__all__ = ["RankFiles", "find", "named", "nothing_in", "size_of", "stamp_of", "worker_of"]
+__all__ = ["RankFiles", "find", "holds_ranks", "named", "nothing_in", "size_of", "stamp_of", "worker_of"]
 
 _SPAN = re.compile(r"^(?P<worker>.*?)(?:\.(?P<stamp>\d+))?\.pt\.trace\.json(?:\.gz)?$")
 _MILLISECONDS_END = 10**15  # older writers stamp milliseconds, about 1.6e12; today's nanoseconds, about 1.8e18
@@ -64,6 +64,11 @@ def find(paths: Sequence[AnyPath], sink: Sink, words: Iterable[str | AnyPath] = 
             sink.skip(str(path), f"{_empty(path)}: not read")
         sources += inside or []
     return _by_worker({str(source.paths[0]): source for source in sources}.values())
+
+
+def holds_ranks(folder: AnyPath, sink: Sink) -> bool:
+    """Whether a folder is a run, or holds traces itself."""
+    return _of_folder(folder, sink) is not None
 
 
 def nothing_in(paths: Sequence[AnyPath], left_out: Sequence[tuple[str, str]] = ()) -> BadInput:

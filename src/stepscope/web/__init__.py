@@ -21,7 +21,7 @@ class Opened:
 
     `news` says how the job stands (running, ended, died; past: it was over before) and which version of both this is.
     With `beside`, the document is of several runs, which are served too: by the first part of their addresses. `path`
-    says which run it is.
+    says which run it is. `compare` gives the document that compares two of those beside, by their names.
     """
 
     run: Callable[[], Run]
@@ -29,6 +29,7 @@ class Opened:
     news: Callable[[], tuple[str, int]] = lambda: ("past", 1)
     path: str = ""
     beside: "Mapping[str, Opened]" = field(default_factory=dict)
+    compare: Callable[[str, str], Mapping[str, object]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

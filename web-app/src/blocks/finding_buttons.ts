@@ -5,11 +5,12 @@ import type { Finding } from "../document/types";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
 import { figureText, placeText, plain } from "../format/format";
-import { flameAddress } from "../flame/tree_of";
+import { flameAddress, isLoading } from "../flame/tree_of";
 import { editorAddress } from "../shell/editor";
 import { showSteps } from "../timeline";
 import { litBy } from "../timeline/lit";
 import { hasRulePage } from "../views/rule_page";
+import { whatIf } from "../views/what_if";
 import { gainWords } from "./finding";
 import { goButton, hasTimeline } from "./when";
 
@@ -24,6 +25,7 @@ export function findingButtons(finding: Finding, key: string, app: App): HTMLEle
     link(editor, words.toEditor, words.openEditor),
     hasTimeline(app) ? goButton(words.toTimeline, () => show(finding, app), app) : null,
     link(flames, words.toFlames),
+    link(isLoading(finding) && whatIf.available?.(app) ? app.state.address({ view: "what-if", finding: "" }) : "", words.whatIf.title),
     link(hasRulePage(finding.rule) ? app.state.address({ view: "rule", rule: finding.rule, finding: "" }) : "", words.toRule, words.toRuleHint),
   );
 }
@@ -39,7 +41,7 @@ function written(finding: Finding, key: string, app: App): string {
   const gain = finding.gain ? `: ${gainWords(finding, app)}` : "";
   const lines = [`**${plain(finding.title, 400)}**${gain}`];
   for (const place of finding.where) lines.push(`- \`${placeText(place)}\`${place.text.trim() ? `: \`${plain(place.text.trim())}\`` : ""}`);
-  for (const advice of finding.advice) lines.push("", plain(advice.text, 1000), ...(advice.code ? ["```python", advice.code, "```"] : []));
+  for (const advice of finding.advice) lines.push("", plain(advice.text, 1000), ...(advice.code ? [`\`\`\`${advice.language}`, advice.code, "```"] : []));
   lines.push("", ...finding.evidence.map((one) => `- ${plain(one.label)}: ${figureText(one)}`));
   if (key && location.protocol.startsWith("http")) lines.push("", location.href.replace(/#.*$/, app.state.address({ view: "", finding: key })));
   return lines.join("\n");

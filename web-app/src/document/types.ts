@@ -244,12 +244,30 @@ export interface Report {
 }
 
 /** A document that is no report, such as a comparison. */
+/** A run in the list of those in a folder; `key` is the begin of its addresses. */
+export interface ListedRun {
+  key: string;
+  name: string;
+  command: string[];
+  when: string;
+  step_ns: number | null;
+  samples_per_second: number | null;
+  /** Of the step since the run of the same command before: 0.1 is a tenth longer. */
+  change: number | null;
+  bound: string;
+  share: number | null;
+  finding: string;
+  problem: string;
+}
+
 export interface Page {
   schema: "stepscope-page";
   version: number;
   name: string;
   subject: string;
   sections: Section[];
+  /** The runs of a folder, where the document is their list. */
+  runs?: ListedRun[];
 }
 
 export type Document = Report | Page;

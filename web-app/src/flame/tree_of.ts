@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Finding, FlameBlock, Place } from "../document/types";
 
 /** Whether a finding is about work of loader processes. */
-function isLoading(finding: Finding): boolean {
+export function isLoading(finding: Finding): boolean {
   return (finding.gain?.pool ?? finding.cause.replace("data-reading", "data-wait")) === "data-wait";
 }
 

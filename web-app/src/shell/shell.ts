@@ -56,7 +56,7 @@ function bar(app: App, views: readonly View[], again: () => void): Node[] {
     element("a", { class: "skip", href: "#content", onclick: (event) => { event.preventDefault(); document.getElementById("content")?.focus(); } }, words.skip),
     element("span", { class: "brand" }, "stepscope"),
     ...[switchBetween(app)].filter((one) => one !== null),
-    element("span", { class: "subject", title: subject(app) }, `${app.document.schema === "stepscope-report" ? words.reportOf : words.comparisonOf} `, element("code", {}, subject(app))),
+    element("span", { class: "subject", title: subject(app) }, `${kindOf(app)} `, element("code", {}, subject(app))),
     element("span", { class: "live", role: "status" }),
     searchBox(app, views),
     language,
@@ -64,6 +64,11 @@ function bar(app: App, views: readonly View[], again: () => void): Node[] {
     element("button", { type: "button", class: "small", title: words.settings, "aria-label": words.settings, onclick: () => showSettings(app, again) }, "⚙"),
     element("button", { type: "button", class: "small help", title: `${words.help} ( ? )`, "aria-label": words.help, onclick: () => showHelp(app) }, "?"),
   ];
+}
+
+function kindOf(app: App): string {
+  if (app.document.schema === "stepscope-report") return app.words.reportOf;
+  return app.document.runs ? app.words.runsIn : app.words.comparisonOf;
 }
 
 function subject(app: App): string {

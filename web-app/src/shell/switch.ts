@@ -16,11 +16,16 @@ export function besides(): Beside[] {
   return JSON.parse(document.getElementById("beside")?.textContent ?? "[]") as Beside[];
 }
 
+const COMPARED = 2;
+
 /** The switch; nothing where there is one document alone. */
 export function switchBetween(app: App): HTMLElement | null {
   if (!app.beside.length) return null;
   const { words, state } = app;
   const now = state.get("run");
+  const listed = app.beside.length > COMPARED || app.beside.some((one) => /^\d+$/.test(one.key)); // a folder of runs, not two of them
+  if (listed && !now) return null;
+  if (listed) return element("div", { class: "switch", role: "group", "aria-label": words.shown }, element("a", { href: addressOf(state, "", now) }, `← ${words.listOfRuns}`));
   const links = [{ key: "", path: words.comparison }, ...app.beside].map(({ key, path }) =>
     element("a", { href: addressOf(state, key, now), title: plain(path, 400), "aria-current": key === now ? "true" : undefined }, key ? key.toUpperCase() : words.comparison),
   );

@@ -5,5 +5,6 @@ import { allTables } from "./all_tables";
 import { timeline } from "../timeline";
 import { overview } from "./overview";
 import { rulePage } from "./rule_page";
+import { whatIf } from "./what_if";
 
-export const VIEWS: readonly View[] = [overview, timeline, allTables, rulePage];
+export const VIEWS: readonly View[] = [overview, whatIf, timeline, allTables, rulePage];

@@ -11,6 +11,7 @@ import type { Block, LinesBlock, Page, Report } from "../document/types";
 import { element } from "../dom/element";
 import { counted, plain, quantity } from "../format/format";
 import { checks } from "./checks";
+import { drawRuns } from "./runs";
 
 export const overview: View = {
   name: "overview",
@@ -20,6 +21,7 @@ export const overview: View = {
 };
 
 function drawPage(host: HTMLElement, page: Page, app: App): Cleanup {
+  if (page.runs) return drawRuns(host, page.runs, app);
   const [first, ...rest] = page.sections[0]?.blocks ?? [];
   host.append(element("h1", {}, first?.kind === "text" ? sentence(first.text) : plain(page.name)));
   return drawBlocks(host, rest, app, "overview");
