@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tools.build_page import glossary
 
+from build_page import glossary
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.report import Bar, Bars, FindingBlock, Line, Lines, Verdict
 from stepscope.render.document import Part, Report, RunFacts, StepTimes, Unchecked
@@ -44,7 +44,10 @@ def report() -> Report:
     verdict = Verdict("input", 0.9, 90.7 * MS, rank=0, ranks=(0,), of_ranks=1, steps=40)
     steps = Lines(
         "Each step", "step", None, "ns",
-        tuple(Line(label, tuple((at, ms * MS) for at in range(40))) for label, ms in (("data wait", 80.0), ("forward", 9.0))),
+        tuple(
+            Line(label, tuple((at, ms * MS) for at in range(40)))
+            for label, ms in (("data wait", 80.0), ("forward", 9.0))
+        ),
         stacked=True,
     )  # fmt: skip
     bar = Bars("One step, mean", "ns", (Bar("data wait", 80.0 * MS), Bar("forward", 9.0 * MS)))

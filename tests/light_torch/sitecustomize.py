@@ -1,8 +1,9 @@
-"""Found through PYTHONPATH by jobs of tests: torch imports what compiles and exports when it compiles, not at its start.
+"""Found through PYTHONPATH by jobs of tests: torch imports what compiles and exports when it compiles, not at its
+start.
 
-That halves the import of torch, and it is needed for nothing else: the first step of an optimizer imports torch._dynamo,
-which takes as long as all the rest of torch, only to say that nothing is compiled here. In these jobs such a module is
-read from its file once anything of it is asked for.
+That halves the import of torch, and it is needed for nothing else: the first step of an optimizer imports
+torch._dynamo, which takes as long as all the rest of torch, only to say that nothing is compiled here. In these jobs
+such a module is read from its file once anything of it is asked for.
 """
 
 from __future__ import annotations
