@@ -1,4 +1,4 @@
-"""Found through PYTHONPATH by jobs of tests: torch imports what traces programs only where one is traced.
+"""Found through PYTHONPATH by jobs of tests: torch imports what traces programs where one is traced, not at its start.
 
 What compiles and exports takes a third of the import of torch. The first step of an optimizer imports torch._dynamo,
 and the first profiler torch._inductor, which take as long as all of torch, only to say that nothing is compiled here.
