@@ -18,6 +18,7 @@ _MISSING = (
     "stepscope: npm was not found, so the page is not built: `stepscope view` and `--format html` will say so. "
     "Install Node.js 20 or newer with npm and install stepscope again.\n"
 )
+_EXPLAINED = ("Training", "Data loading", "Time", "Limits")  # sections of the glossary
 _ROW = re.compile(r"\| ([^|]+?) \| ([^|]+?) \|")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 _LINKED_NOTE = re.compile(r" \((?:rules|format)\)")  # what is left of a link to another page
@@ -61,11 +62,16 @@ def write_words(root: Path) -> None:
 
 
 def glossary(root: Path) -> dict[str, str]:
-    """The meaning of each term; a term with another name in parentheses is listed under both."""
+    """The meaning of each term of training; a term with another name in parentheses is listed under both.
+
+    Terms about reports and code are left out: they are plain words in sentences about a run.
+    """
     found: dict[str, str] = {}
+    section = ""
     for line in (root / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines():
+        section = line.removeprefix("## ") if line.startswith("## ") else section
         row = _ROW.fullmatch(line)
-        if row is None or row[1] in ("term", "---"):
+        if section not in _EXPLAINED or row is None or row[1] in ("term", "---"):
             continue
         meaning = _LINKED_NOTE.sub("", _LINK.sub(r"\1", row[2])).replace("*", "")
         both = _OTHER_NAME.fullmatch(row[1])

@@ -1,12 +1,12 @@
 """The first screen of a report: verdict, bar and first finding are seen without scrolling, the rest is one key away."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tools.build_page import glossary
 
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.report import Bar, Bars, FindingBlock, Line, Lines, Verdict
@@ -14,6 +14,9 @@ from stepscope.render.document import Part, Report, RunFacts, StepTimes, Uncheck
 from stepscope.render.html import report_html
 
 from .viewing import Scheme, faults, keep, opened
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from build_page import glossary
 
 MS = 1_000_000
 ROOT = Path(__file__).parents[2]
@@ -44,7 +47,7 @@ def report() -> Report:
     verdict = Verdict("input", 0.9, 90.7 * MS, rank=0, ranks=(0,), of_ranks=1, steps=40)
     steps = Lines(
         "Each step", "step", None, "ns",
-        tuple(Line(label, tuple((at, ms * MS) for at in range(40))) for label, ms in (("data wait", 80.0), ("forward", 9.0))),
+        tuple(Line(name, tuple((at, ns) for at in range(40))) for name, ns in (("data wait", 8e7), ("forward", 9e6))),
         stacked=True,
     )  # fmt: skip
     bar = Bars("One step, mean", "ns", (Bar("data wait", 80.0 * MS), Bar("forward", 9.0 * MS)))

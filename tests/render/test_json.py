@@ -72,7 +72,9 @@ def test_a_report_is_as_promised(report: Report) -> None:
         "where": [{"file": "train.py", "line": 41, "symbol": "__getitem__", "text": "image = resize(image)", **BARE}],
         "advice": [
             {
-                "text": "Load in workers:", "code": "DataLoader(\n    dataset,\n    num_workers=2,\n)", "language": "python"
+                "text": "Load in workers:",
+                "code": "DataLoader(\n    dataset,\n    num_workers=2,\n)",
+                "language": "python",
             },
             {"text": "Make the transform cheaper.", "code": "", "language": "python"},
         ],

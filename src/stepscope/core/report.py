@@ -28,6 +28,9 @@ __all__ = [
     "Lines",
     "Node",
     "Overlap",
+    "Roof",
+    "Roofline",
+    "RooflinePoint",
     "Section",
     "Table",
     "Text",
@@ -190,6 +193,34 @@ class Heatmap:
 
 
 @dataclass(frozen=True, slots=True)
+class Roof:
+    """What a device does at most: so many FLOP/s in a precision, below it what its memory feeds."""
+
+    label: str
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """Work of one kind: FLOP per byte of least traffic, FLOP/s reached, and the ns that it took in all."""
+
+    label: str
+    intensity: float
+    speed: float
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """How near work comes to the roofs of a device, on logarithmic axes. `bandwidth` is that of its memory, bytes/s."""
+
+    title: str
+    bandwidth: float
+    roofs: tuple[Roof, ...]
+    points: tuple[RooflinePoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """What a node of a flame graph is of; file is empty and line 0 where it is no place in Python code."""
 
@@ -299,7 +330,9 @@ class FindingBlock:
     finding: Finding
 
 
-Block = Text | Verdict | Table | Bars | Lines | Heatmap | Lanes | Flame | Interval | ChangeTree | FindingBlock
+Block = (
+    Text | Verdict | Table | Bars | Lines | Heatmap | Lanes | Flame | Roofline | Interval | ChangeTree | FindingBlock
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from stepscope.core.report import (
     Interval,
     Lanes,
     Lines,
+    Roofline,
     Table,
     Text,
     Verdict,
@@ -150,6 +151,8 @@ def _block(block: Block) -> dict[str, object]:
             return {"kind": "heatmap", **asdict(block)}
         case Flame():
             return _flame(block)
+        case Roofline():
+            return {"kind": "roofline", **asdict(block)}
         case Lanes():
             return {"kind": "lanes", **asdict(block)}
         case Interval():

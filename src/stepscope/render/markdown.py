@@ -15,6 +15,7 @@ from stepscope.core.report import (
     Interval,
     Lanes,
     Lines,
+    Roofline,
     Table,
     Text,
     Verdict,
@@ -138,8 +139,8 @@ def _block(block: Block, report: Report | Page) -> list[str]:
             title = [f"**{escape(plain(block.title))}**", ""] if block.title else []
             shown, more = first_rows(block)
             return [*title, *_table(shown), *(["", *_block(more, report)] if more else [])]
-        case Interval() | ChangeTree():
-            return []  # the verdict says the one in words, the list of paths has the other's largest changes
+        case Interval() | ChangeTree() | Roofline():
+            return []  # the verdict says the one in words, the table beside each of the others has its figures
         case Lines():
             return _block(lines_table(block), report)
         case Heatmap():

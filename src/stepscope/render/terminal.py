@@ -25,6 +25,7 @@ from stepscope.core.report import (
     Interval,
     Lanes,
     Lines,
+    Roofline,
     Table,
     Text,
     Verdict,
@@ -156,8 +157,8 @@ def print_block(console: Console, block: Block, report: Report | Page) -> None:
             print_table(console, shown)
             if more:
                 print_block(console, more, report)
-        case Interval() | ChangeTree():
-            pass  # the verdict says the one in words, the list of paths has the other's largest changes
+        case Interval() | ChangeTree() | Roofline():
+            pass  # the verdict says the one in words, the table beside each of the others has its figures
         case Lines():
             print_block(console, lines_table(block), report)
         case Heatmap():

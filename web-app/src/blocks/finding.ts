@@ -1,10 +1,10 @@
 // A finding as a card: what it saves, the line that costs it, what to write instead, why, and how sure that is.
 
 import type { App } from "../app";
-import type { Evidence, Finding } from "../document/types";
+import type { Evidence, Finding, Gain } from "../document/types";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
-import { codeLines, figureText, gainParts, plain } from "../format/format";
+import { codeLines, figureText, gainParts, plain, quantity } from "../format/format";
 import { showSteps } from "../timeline";
 import { litBy } from "../timeline/lit";
 import { sourceAddress } from "../views/sources";
@@ -28,7 +28,7 @@ export function drawFinding(host: HTMLElement, finding: Finding, app: App, numbe
     drawPlaces(finding.where, app),
     element("div", { class: "card" },
       ...(first ? row(words.fix, element("p", {}, sentence(plain(first.text, 1000))), first.code ? code(first.code, app) : null) : []),
-      ...(finding.evidence.length ? row(words.why, facts(finding.evidence.slice(0, FACTS), app)) : []),
+      ...(finding.evidence.length ? row(words.why, facts(finding.evidence.slice(0, FACTS))) : []),
       ...(finding.gain || finding.trial ? row(words.sure, sure(finding, app)) : []),
     ),
     findingButtons(finding, key, app),
@@ -58,17 +58,25 @@ function row(name: string, ...content: (Node | null)[]): HTMLElement[] {
 }
 
 /** `148 ms` CPU per batch · … */
-function facts(evidence: readonly Evidence[], app: App): HTMLElement {
-  const items = evidence.map((one) => element("li", {}, explained(plain(one.label), app), " ", element("b", {}, unbroken(figureText(one)))));
+function facts(evidence: readonly Evidence[]): HTMLElement {
+  const items = evidence.map((one) => element("li", {}, explained(plain(one.label)), " ", element("b", {}, unbroken(figureText(one)))));
   return element("ul", { class: "why" }, ...items);
 }
 
 function sure(finding: Finding, app: App): HTMLElement {
   const { words } = app;
   const told = element("p", {});
-  if (finding.gain) told.append(sentence(plain(finding.gain.basis, 400)), ` (${words.confidence[finding.gain.confidence] ?? finding.gain.confidence})`);
+  if (finding.gain) told.append(unbroken(sureWords(finding.gain, app)));
   if (finding.trial) told.append(finding.gain ? "; " : "", `${words.notTried} `, element("code", {}, finding.trial));
   return told;
+}
+
+/** What the gain rests on, and how far it may be off: half of its range, in points of the step; as render/card.py. */
+function sureWords(gain: Gain, app: App): string {
+  const { words } = app;
+  const kind = gain.basis.startsWith("simulated") ? words.simulated : (words.sureKinds[gain.confidence] ?? gain.confidence);
+  const half = (gain.high_ns - gain.low_ns) / 2;
+  return half && gain.step_ns ? `${kind}, ±${quantity(half / gain.step_ns, "ratio")}` : kind;
 }
 
 /** All that was measured, and what else could be done. */
@@ -82,6 +90,7 @@ function more(finding: Finding, others: Finding["advice"], app: App): HTMLElemen
     if (advice.code) details.append(code(advice.code, app));
   }
   const page = element("a", { href: app.state.address({ view: "rule", rule: finding.rule, finding: "" }) }, plain(finding.rule));
+  if (finding.gain) details.append(element("p", { class: "quiet" }, `${words.gain}: `, sentence(plain(finding.gain.basis, 400)), ` (${words.confidence[finding.gain.confidence] ?? finding.gain.confidence})`));
   details.append(element("p", { class: "quiet" }, `${words.rule} `, page, `, ${words.cause}: ${words.causes[finding.cause] ?? finding.cause}`));
   return details;
 }

@@ -9,6 +9,7 @@ import { drawHeatmap } from "./heatmap";
 import { drawInterval } from "./interval";
 import { drawLanes } from "./lanes";
 import { drawLines } from "./lines";
+import { drawRoofline } from "./roofline";
 import { drawTable } from "./table";
 import { drawText } from "./text";
 import { drawTree } from "./tree";
@@ -35,6 +36,8 @@ export function drawBlock(host: HTMLElement, block: Block, app: App, key: string
       return drawFlames(host, [block], app, key);
     case "lanes":
       return drawLanes(host, block, app, key);
+    case "roofline":
+      return drawRoofline(host, block, app, key);
     case "interval":
       return drawInterval(host, block, app);
     case "tree":

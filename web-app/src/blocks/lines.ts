@@ -10,16 +10,21 @@ import type { Words } from "../words/en";
 import { draggedRange, rangePart } from "./range";
 import { asTable } from "./as_table";
 import { color, looks } from "./colors";
+import { unbroken } from "./words";
 import { goToColumn, hasTimeline, stepForm, toMoments } from "./when";
 
 const NARROW = 600; // px of a page on which a legend takes a second line
 const FEW = 160; // bars that are wide enough to be seen apart
 
-export function drawLines(host: HTMLElement, block: LinesBlock, app: App, key: string): Cleanup {
+const NEAR = 0.5; // of a limit: curves that stay below it would be flattened for a line that tells nothing
+
+export function drawLines(host: HTMLElement, whole: LinesBlock, app: App, key: string): Cleanup {
+  const { block, far } = withNearLimits(whole);
   const box = element("div", { class: "chart", role: "img", "aria-label": spoken(block, app.words) });
   const since = block.x === "time" && block.began ? { began: block.began, clock: "trace" as const } : null;
   const { details, clean } = asTable(() => tableOf(block), app, key, since);
-  host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), box, details));
+  const note = far.map((limit) => element("p", { class: "quiet" }, unbroken(`${named(limit.label, app.words)} ${quantity(limit.value, block.unit)}: ${app.words.atMost} ${quantity(highest(block) / limit.value, "ratio")}`)));
+  host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), ...note, box, details));
   const cleanups = [clean];
   let led: Led | undefined;
   let drawn: ((chart: Chart) => void) | undefined;
@@ -42,6 +47,13 @@ export function drawLines(host: HTMLElement, block: LinesBlock, app: App, key: s
   }
   cleanups.push(drawChart(box, () => option(block, app.words), led, drawn));
   return () => cleanups.forEach((one) => one());
+}
+
+/** Limits that the curves come near to stay lines of the chart; the others are told beside it. */
+function withNearLimits(block: LinesBlock): { block: LinesBlock; far: LinesBlock["limits"] } {
+  const most = highest({ ...block, limits: [] });
+  const far = block.limits.filter((limit) => most < NEAR * limit.value);
+  return { block: { ...block, limits: block.limits.filter((limit) => !far.includes(limit)) }, far };
 }
 
 function isBars(block: LinesBlock): boolean {

@@ -1,6 +1,5 @@
 // Terms of the glossary in words of the page: pointing at one, or reaching it by Tab, says what it means.
 
-import type { App } from "../app";
 import { element, fill } from "../dom/element";
 import glossary from "../words/glossary.json";
 import { sentence, unbroken } from "./words";
@@ -9,18 +8,26 @@ const MEANINGS = new Map(Object.entries(glossary as Record<string, string>).map(
 const PATTERN = new RegExp(`(?<![\\p{L}\\p{N}_-])(${[...MEANINGS.keys()].sort((one, other) => other.length - one.length).map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})(?![\\p{L}\\p{N}_-])`, "giu");
 
 /** Words in which each term of the glossary can be asked for its meaning, the first time that it occurs. */
-export function explained(words: string, _app: App): DocumentFragment {
+export function explained(words: string): DocumentFragment {
   const made = document.createDocumentFragment();
   const told = new Set<string>();
+  const parts = words.split("`");
+  const paired = parts.length % 2 === 1;
+  (paired ? parts : [words]).forEach((part, at) => made.append(paired && at % 2 ? element("code", {}, part) : withTerms(part, told)));
+  return made;
+}
+
+function withTerms(words: string, told: Set<string>): DocumentFragment {
+  const made = document.createDocumentFragment();
   let from = 0;
   for (const match of words.matchAll(PATTERN)) {
     const term = match[0].toLowerCase();
     if (told.has(term)) continue;
     told.add(term);
-    made.append(sentence(words.slice(from, match.index)), termOf(match[0], MEANINGS.get(term) ?? ""));
+    made.append(unbroken(words.slice(from, match.index)), termOf(match[0], MEANINGS.get(term) ?? ""));
     from = match.index + match[0].length;
   }
-  made.append(from ? sentence(words.slice(from)) : sentence(words));
+  made.append(unbroken(words.slice(from)));
   return made;
 }
 

@@ -1,6 +1,6 @@
 // ECharts with the parts that the page uses, in the colors of the style sheet.
 
-import { BarChart, CustomChart, HeatmapChart, LineChart } from "echarts/charts";
+import { BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
 import {
   DataZoomComponent,
   GridComponent,
@@ -24,6 +24,7 @@ echarts.use([
   LegendComponent,
   LineChart,
   MarkLineComponent,
+  ScatterChart,
   TooltipComponent,
   VisualMapComponent,
 ]);

@@ -168,6 +168,17 @@ export interface FlameBlock {
   source: string;
 }
 
+export interface RooflineBlock {
+  kind: "roofline";
+  title: string;
+  /** Of the device's memory, bytes/s. */
+  bandwidth: number;
+  /** FLOP/s in a precision. */
+  roofs: { label: string; peak: number }[];
+  /** FLOP per byte, FLOP/s, and the time in ns. */
+  points: { label: string; intensity: number; speed: number; total: number }[];
+}
+
 export interface IntervalBlock {
   kind: "interval";
   outcome: "faster" | "slower" | "same" | "inconclusive";
@@ -198,6 +209,7 @@ export type Block =
   | HeatmapBlock
   | FlameBlock
   | LanesBlock
+  | RooflineBlock
   | IntervalBlock
   | TreeBlock;
 

@@ -12,9 +12,11 @@ import {
   TooltipModule,
 } from "tabulator-tables";
 import type { Cell } from "../document/types";
+import { element } from "../dom/element";
 import { plain } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
+import { cellBar, fullWidths } from "./cell_bars";
 import type { Way } from "./moments";
 import { compare, isNumber, textOf, type Model } from "./model";
 import type { Sort } from "./plain_table";
@@ -45,11 +47,12 @@ export interface Grid {
 
 /** A grid of the rows in `host`. `onSort` is told by which column the reader sorted. */
 export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], sort: Sort | null, onSort: (sort: Sort) => void, way: Way, words: Words): Grid {
+  const full = fullWidths(model);
   const table = new Tabulator(host, {
     data: rows.map((row) => ({ row })),
     height: "100%",
     layout: "fitDataFill",
-    columns: model.columns.map((_, at) => columnOf(model, at, way, words)),
+    columns: model.columns.map((_, at) => columnOf(model, at, way, words, full.get(at))),
     initialSort: initial(model, sort),
     placeholder: "–",
     columnHeaderSortMulti: false,
@@ -79,7 +82,7 @@ function nameParts(host: HTMLElement, model: Model, words: Words): void {
   host.querySelector(".tabulator-table")?.setAttribute("role", "presentation");
 }
 
-function columnOf(model: Model, at: number, way: Way, words: Words): object {
+function columnOf(model: Model, at: number, way: Way, words: Words, full: number | undefined): object {
   const column = model.columns[at]!;
   const numbers = isNumber(model, at);
   const value = (data: { row: Row }): Cell => data.row[at] ?? null;
@@ -91,7 +94,7 @@ function columnOf(model: Model, at: number, way: Way, words: Words): object {
     headerHozAlign: numbers ? "right" : "left",
     headerSortStartingDir: numbers ? "desc" : "asc",
     maxInitialWidth: innerWidth < NARROW ? undefined : 420,
-    formatter: (cell: { getData(): { row: Row } }) => way(cell.getData().row, at) ?? document.createTextNode(textOf(model, value(cell.getData()), at)),
+    formatter: (cell: { getData(): { row: Row } }) => withBar(way(cell.getData().row, at) ?? document.createTextNode(textOf(model, value(cell.getData()), at)), cellBar(value(cell.getData()), full)),
     tooltip: (_: unknown, cell: { getData(): { row: Row } }) => {
       const text = value(cell.getData());
       return typeof text === "string" && text.length > 40 ? plain(text, 2000) : "";
@@ -99,6 +102,10 @@ function columnOf(model: Model, at: number, way: Way, words: Words): object {
     sorter: (_a: unknown, _b: unknown, one: { getData(): { row: Row } }, other: { getData(): { row: Row } }, _c: unknown, dir: string) =>
       absentLast(value(one.getData()), value(other.getData()), dir),
   };
+}
+
+function withBar(content: Node, bar: HTMLElement | null): Node {
+  return bar ? element("span", {}, bar, element("span", { class: "over" }, content)) : content;
 }
 
 /** Tabulator turns the order round itself, also for absent cells, which are to stay last. */

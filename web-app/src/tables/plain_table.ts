@@ -6,6 +6,7 @@ import { breakable, sentence, unbroken } from "../blocks/words";
 import { plain } from "../format/format";
 import { named } from "../words";
 import type { Words } from "../words/en";
+import { cellBar, fullWidths } from "./cell_bars";
 import { isNumber, textOf, type Model } from "./model";
 import type { Way } from "./moments";
 
@@ -33,8 +34,9 @@ export interface View {
 /** Draw the table anew into `host`, a box that scrolls sideways where it must. */
 export function drawPlain(host: HTMLElement, model: Model, view: View): void {
   const kinds = model.columns.map((_, at) => kindOf(model, at));
+  const full = fullWidths(model);
   const head = element("tr", {}, ...view.shown.map((at) => heading(model, at, kinds[at] ?? "", view)));
-  const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? "", view))));
+  const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? "", view, full.get(at)))));
   const shownKinds = view.shown.map((at) => kinds[at]);
   const many = shownKinds.includes(LONG) ? MANY_COLUMNS : TOO_MANY_COLUMNS;
   const stacks = view.stacks || shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
@@ -65,13 +67,13 @@ function next(sort: Sort | null, column: string, numbers: boolean): Sort {
   return { column, descending: sort?.column === column ? !sort.descending : numbers };
 }
 
-function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, view: View): HTMLElement {
+function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, view: View, full: number | undefined): HTMLElement {
   const text = textOf(model, row[at], at);
   const number = kind === "number";
   const content = view.way?.(row, at) ?? (number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text));
   const whole = typeof row[at] === "string" && row[at] !== text ? plain(row[at], 4000) : undefined;
   const special = content instanceof HTMLElement && content.classList.contains("change") ? `${kind} changed` : kind;
-  return element("td", { class: special, "data-label": named(plain(model.columns[at]?.name ?? ""), view.words), title: whole }, element("span", {}, content));
+  return element("td", { class: special, "data-label": named(plain(model.columns[at]?.name ?? ""), view.words), title: whole }, special === kind ? cellBar(row[at], full) : null, element("span", {}, content));
 }
 
 function kindOf(model: Model, at: number): string {

@@ -27,7 +27,7 @@ function drawPage(host: HTMLElement, page: Page, app: App): Cleanup {
 
 function drawReport(host: HTMLElement, report: Report, app: App): Cleanup {
   const { shown, folded } = blocksOf(report);
-  host.append(element("h1", {}, explained(report.verdict.sentence, app)));
+  host.append(element("h1", {}, explained(report.verdict.sentence)));
   const cleanups = [drawBlocks(host, shown, app, "overview")];
   const steps = overSteps(report);
   if (steps) cleanups.push(drawSparkline(host, steps, app, "overview.steps"));

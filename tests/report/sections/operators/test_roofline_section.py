@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stepscope.core.errors import MissingData
-from stepscope.core.report import Table, Text
+from stepscope.core.report import Roof, Roofline, Table, Text
 from stepscope.core.synth import MS, Synth
 from stepscope.render.format import text
 from stepscope.report.sections.operators.roofline import SECTION
@@ -23,7 +23,14 @@ def product(gpu: str) -> Synth:
 
 
 def test_kinds_of_work_and_utilization() -> None:
-    table, sentence = SECTION.build(product("NVIDIA A100-SXM4-40GB").run())
+    chart, table, sentence = SECTION.build(product("NVIDIA A100-SXM4-40GB").run())
+    assert isinstance(chart, Roofline)
+    assert (chart.title, chart.bandwidth) == ("Roofline of A100 40GB", 1.555e12)
+    assert chart.roofs == (Roof("float16", 312e12),)
+    (point,) = chart.points
+    assert (point.label, point.total) == ("GEMM", 5 * MS)
+    assert point.speed == pytest.approx(2 * 8192**3 / 5e-3)
+    assert point.intensity == pytest.approx(2 * 8192**3 / (3 * 2 * 8192**2))
     assert isinstance(table, Table) and isinstance(sentence, Text)
     assert table.rows[0][:4] == ("GEMM", 5 * MS, 1.0, 1.0)
     assert text(sentence) == (

@@ -18,6 +18,7 @@ _GROUPS = {
     "bytes": "bytes", "transfer": "transfer", "waiting": "waiting", "exposed": "exposed", "bus_bandwidth": "bus",
 }  # fmt: skip
 _STEP = {
+    "own": "without waiting",
     "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone",
     "other": "neither", "compute_per_communication": "computing per communicating",
 }  # fmt: skip
@@ -83,15 +84,20 @@ def _bars(run: Run) -> list[Block]:
 
 
 def _steps(run: Run) -> list[Block]:
-    """The mean step of each rank, by what overlaps with what."""
+    """The mean step of each rank, by what overlaps with what; who takes longest without waiting for others comes first.
+
+    Ranks that wait for each other all have the longest one's step: only the time without waiting tells them apart.
+    """
     try:
         table = overlap(run)
     except MissingData:
         return []  # without steps: what the groups expose is said already
     units = {column.name: column.unit for column in overlap.columns}
+    table = table.with_columns(own=pl.sum_horizontal("compute", "overlapped", "other"))
     means = table.group_by("rank", maintain_order=True).agg(pl.col(list(_STEP)).mean())
-    columns = (("rank", None), *((heading, units[name]) for name, heading in _STEP.items()))
-    return [ranked("Mean step of each rank", columns, tuple(means.head(RANKS_SHOWN).iter_rows()))]
+    means = means.sort("own", descending=True, maintain_order=True)
+    columns = (("rank", None), *((heading, units.get(name, "ns")) for name, heading in _STEP.items()))
+    return [ranked("Mean step of each rank, slowest first", columns, tuple(means.head(RANKS_SHOWN).iter_rows()))]
 
 
 def _late(run: Run) -> list[Block]:

@@ -2,9 +2,11 @@
 
 import polars as pl
 
+from stepscope.analyses.operators.lib.flops import HEAVY
+from stepscope.analyses.operators.lib.roofline_times import timed_calls
 from stepscope.analyses.operators.mfu import mfu
 from stepscope.analyses.operators.roofline_kinds import roofline_kinds
-from stepscope.core.report import Block, Section, Text, Value
+from stepscope.core.report import Block, Roof, Roofline, RooflinePoint, Section, Text, Value
 from stepscope.core.run import Run
 from stepscope.report.sections import RANKS_SHOWN, excerpt, has_device_work, is_traced, literal, many
 
@@ -15,6 +17,9 @@ _HEADINGS = {
     "roofline": "of the roofline", "lost": "lost", "speed": "speed", "bandwidth": "bandwidth",
 }  # fmt: skip
 
+_SECOND = 1e9  # ns
+_LIGHT = "vector"  # what the arithmetic outside of tensor and matrix cores is called
+
 
 def build(run: Run) -> list[Block]:
     if is_traced(run) and not has_device_work(run):
@@ -23,7 +28,38 @@ def build(run: Run) -> list[Block]:
     blocks = excerpt("", roofline_kinds, table, _HEADINGS, limit=RANKS_SHOWN, name="roofline_kinds")
     if table["gpu"].is_null().all():
         return [*blocks, Text("No roofline: the peaks of this device are unknown.")]
-    return [*blocks, *_utilization(run)]
+    return [*_chart(run), *blocks, *_utilization(run)]
+
+
+def _chart(run: Run) -> list[Block]:
+    """The kinds of work of the device that computes longest, below the roofs of the precisions that it used."""
+    calls = timed_calls(run).calls.drop_nulls(("flops", "bytes", "peak", "memory_speed"))
+    calls = calls.filter((pl.col("flops") > 0) & (pl.col("bytes") > 0) & (pl.col("time") > 0))
+    if calls.is_empty():
+        return []
+    busiest = calls.group_by("rank", "device", "gpu").agg(pl.col("time").sum()).sort("time", descending=True)
+    rank, device, gpu, _ = busiest.row(0)
+    own = calls.filter(pl.col("rank").eq_missing(rank), pl.col("device").eq_missing(device))
+    sums = own.group_by("kind").agg(pl.col("flops", "bytes", "time").sum()).sort("time", descending=True)
+    label = (
+        pl.when(pl.col("kind").is_in(HEAVY)).then(pl.col("precision").fill_null("unknown")).otherwise(pl.lit(_LIGHT))
+    )
+    roofs = own.group_by("peak", label=label).agg(pl.col("time").sum()).sort("time", descending=True)
+    points = tuple(
+        RooflinePoint(kind, flops / moved, flops / time * _SECOND, time)
+        for kind, flops, moved, time in sums.iter_rows()
+    )
+    labels = {peak: name for peak, name, _ in reversed(roofs.rows())}  # of two with one peak, the longer used
+    several = calls["rank"].n_unique() > 1 or calls["device"].n_unique() > 1
+    title = f"Roofline of {gpu}" + (f", rank {rank}" if several else "")
+    return [
+        Roofline(
+            title,
+            own["memory_speed"][0],
+            tuple(Roof(labels[peak], peak) for peak in sorted(labels, reverse=True)),
+            points,
+        )
+    ]
 
 
 def _utilization(run: Run) -> list[Block]:
