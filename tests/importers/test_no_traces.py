@@ -129,4 +129,4 @@ def test_the_first_screen_says_when_all_events_were_left_out(tmp_path: Path) -> 
     event = {"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "dur": 1}
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event, event]}))
     told = [block.text for block in first_screen(open_run(path)).parts[0].blocks if isinstance(block, Text)]
-    assert any(text.startswith("All {} events of the trace were left out") for text in told)
+    assert any(text.startswith("All {} events of the trace are unusable") for text in told)

@@ -18,7 +18,7 @@ from stepscope.analyses.operators.operators import operators
 from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.plural import plural
-from stepscope.core.report import Block, Table, Text, Value
+from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Analysis, Run
 from stepscope.report.diagnose import Diagnosis, diagnose
 
@@ -56,10 +56,15 @@ def kind(run: Run) -> Kind:
 def where_the_time_goes(run: Run) -> list[Block]:
     """What kind of run it is, unless it trains, and what takes the most time if few findings say so."""
     found = kind(run)
-    told = found in _SAYS and not (found == "no-steps" and diagnose(run).verdict.bound != "unknown")  # which says it
+    told = found in _SAYS and (found != "no-steps" or _has_untold_figures(diagnose(run).verdict))
     says: list[Block] = [Text(_SAYS[found])] if told else []
     few = len(diagnose(run).findings) <= FEW_FINDINGS
     return [*says, *_largest(run, found)] if few and found != "training" else says
+
+
+def _has_untold_figures(verdict: Verdict) -> bool:
+    """Whether a verdict is about all recorded time without saying so, as one that names a limit does."""
+    return verdict.bound == "unknown" and verdict.step_ns is not None
 
 
 def checks_done(run: Run, path: str) -> list[Block]:
