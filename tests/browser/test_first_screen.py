@@ -1,6 +1,7 @@
 """The first screen of a report: verdict, bar and first finding are seen without scrolling, the rest is one key away."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from stepscope.render.document import Part, Report, RunFacts, StepTimes, Uncheck
 from stepscope.render.html import report_html
 
 from .viewing import Scheme, faults, keep, opened
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from build_page import glossary
 
 MS = 1_000_000
 ROOT = Path(__file__).parents[2]

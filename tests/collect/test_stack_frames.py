@@ -5,8 +5,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from stepscope.collect.stack_frames import Describer
 from stepscope.collect.origins import Origins
+from stepscope.collect.stack_frames import Describer
 
 LOOP = """
 class Loop:

@@ -1,8 +1,8 @@
-"""Found through PYTHONPATH by jobs of tests: torch imports what compiles and exports when it compiles, not at its start.
+"""Found through PYTHONPATH by jobs of tests: torch imports what traces programs where one is traced, not at its start.
 
-That halves the import of torch, and it is needed for nothing else: the first step of an optimizer imports torch._dynamo,
-which takes as long as all the rest of torch, only to say that nothing is compiled here. In these jobs such a module is
-read from its file once anything of it is asked for.
+What compiles and exports takes a third of the import of torch. The first step of an optimizer imports torch._dynamo,
+and the first profiler torch._inductor, which take as long as all of torch, only to say that nothing is compiled here.
+In these jobs such a module is read from its file once anything of it is asked for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _of_the_module(package: str, name: str) -> Callable[..., Any]:
     """A function that is read once it is called: torch takes it over at its own import."""
 
     def call(*given: Any, **named: Any) -> Any:
-        _read(sys.modules[package])
+        _read(package)
         return getattr(sys.modules[package], name)(*given, **named)
 
     return call
@@ -36,7 +36,7 @@ def _no(package: str, name: str) -> Callable[..., bool]:
 
     def answer() -> bool:
         module = sys.modules[package]
-        return not isinstance(module, _Unread) and bool(getattr(module, name)())
+        return not _is_unread(module) and bool(getattr(module, name)())
 
     return answer
 
@@ -49,7 +49,7 @@ class _DynamoUtils:
         return "ddp_optimizer"
 
     def __getattr__(self, name: str) -> Any:
-        _read(sys.modules["torch._dynamo"])
+        _read("torch._dynamo")
         return getattr(sys.modules["torch._dynamo"].utils, name)
 
 
@@ -84,17 +84,23 @@ class _Unread(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        _read(self)
+        _read(self.__name__)
         return getattr(self, name)
 
 
-def _read(module: Any) -> None:
-    if isinstance(module, _Unread) and module.__name__ in _TRACERS and not _begun:
-        _begun.append(module.__name__)
-        for name in _IN_ORDER:
-            __import__(name)
-            _read(sys.modules[name])
-    if isinstance(module, _Unread):
+def _is_unread(module: Any) -> bool:
+    return type(module) is _Unread
+
+
+def _read(name: str) -> None:
+    """Read a module from its file, if it was imported and not read yet."""
+    module: Any = sys.modules.get(name)
+    if _is_unread(module) and name in _TRACERS and not _begun:
+        _begun.append(name)
+        for first in _IN_ORDER:
+            __import__(first)
+            _read(first)
+    if _is_unread(module):
         module.__class__ = ModuleType
         module.__loader__.of_file.exec_module(module)
 
@@ -119,7 +125,7 @@ class _Finder:
         package = ".".join(name.split(".", 2)[:2])
         if package not in _LATER or name in _APART:
             return None
-        _read(sys.modules.get(package))  # a module within is asked for
+        _read(package)  # a module within is asked for
         if name != package:
             return None
         from importlib.machinery import PathFinder

@@ -80,7 +80,8 @@ def typical(start: Ints, end: Ints, among: Sequence[int] = ()) -> int:
 def numbers_of(content: Spans) -> Ints:
     """The numbers of the steps of a track, lane after lane; -1 for one without."""
     called = np.array([_number(name) for name in content.names])
-    return called[np.concatenate([lane.name for lane in content.lanes])]
+    numbers: Ints = called[np.concatenate([lane.name for lane in content.lanes])]
+    return numbers
 
 
 def _window(

@@ -1,5 +1,7 @@
 """Which of the user's lines loading spends its time at."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from stepscope.analyses.input_pipeline.lib.hot_lines import LOADING_TIME, hot_lines, is_definition, statement_lines
@@ -11,7 +13,7 @@ OUTER = f"{FILE}:2 __getitem__"
 TRANSFORM = Place(file=FILE, line=5, symbol="__main__.Smooth")
 
 
-def loading(*stacks: tuple[int, str, dict[str, object]]) -> Synth:
+def loading(*stacks: tuple[int, str, Mapping[str, object]]) -> Synth:
     """Samples of a worker, 50 ms each: how many, the innermost frame `line function`, and other columns."""
     synth = Synth().add("loaders", loader=0, train=True, num_workers=1)
     number = 0

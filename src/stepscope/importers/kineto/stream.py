@@ -106,11 +106,11 @@ class _Unpacked:
     """The members of a gzip stream, one behind the other. Its end is told before its checksum is judged, so that what
     was unpacked is all given out before."""
 
-    def __init__(self, file: io.BufferedReader) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._input = b""  # read, but given to no member yet
         self._length = 0  # bytes that the member at hand has given
-        self._member = self._next()
+        self._member: igzip_lib.IgzipDecompressor | None = self._next()
         self.damage = ""
 
     def readinto(self, view: memoryview, /) -> int:

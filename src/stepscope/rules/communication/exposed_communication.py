@@ -1,9 +1,9 @@
 """Collectives run while nothing computes.
 
 ## What it finds
-Devices that spend more than 10 % of the step in communication kernels (NCCL, RCCL, DeepEP, custom all-reduce, …) with
-no computing kernel beside them, and which collective of which process group takes most of that time. In a job on the
-CPU: steps in which gloo communicates for more than 10 % while no operator computes.
+Devices that spend more than 10 % of the step in communication kernels while no other kernel computes. Such kernels are
+those of NCCL, RCCL, DeepEP or a custom all-reduce. It names the collective and process group with most of that time. In
+a job on the CPU: steps in which gloo communicates for more than 10 % while no operator computes.
 
 ## Why it costs time
 A collective that overlaps with computing is free; an exposed one makes the device wait for the network, or for the
@@ -18,9 +18,9 @@ and receive are a pipeline's: more micro-batches. Where there is too little comp
 less communication helps: a larger batch per rank, fewer ranks per group, compression.
 
 ## How the gain is predicted
-High end: all exposed communication, but no more than the busiest rank can save: ranks go step by step together, so the
-step gets no shorter than the one that communicates least needs for everything else. Low end: half of it, because the
-last bucket has nothing left to hide behind.
+High end: all exposed communication, but no more than the busiest rank can save. Ranks go step by step together. So the
+step gets no shorter than the rank with the least communication needs for everything else. Low end: half of it, because
+nothing hides the last bucket.
 
 ## When it is wrong
 The time of a collective includes waiting for the last rank to arrive. Where one rank is late in most collectives, that

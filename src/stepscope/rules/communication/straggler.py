@@ -1,9 +1,8 @@
 """One rank comes late to most collectives, and all others wait for it.
 
 ## What it finds
-A rank that is the last to arrive at most of the collectives that it shares with other ranks, more often than chance can
-explain, and whose delay costs the others more than 5 % of the step. It says whether that rank waits longer for its
-data, computes longer, or neither.
+A rank that arrives last at most of its collectives, more often than chance can explain. Its delay costs the others more
+than 5 % of the step. It says whether that rank waits longer for its data, computes longer, or neither.
 
 ## Why it costs time
 A collective ends on all ranks when the last one has come. What one rank takes longer, every rank of the job waits.

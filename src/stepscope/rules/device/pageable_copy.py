@@ -5,8 +5,8 @@ Copies of 64 KB and more from ordinary (pageable) host memory, which together le
 more than 5 % of the step.
 
 ## Why it costs time
-The driver copies pageable memory through a small pinned buffer of its own, at a fraction of the speed of the bus, and
-the host waits meanwhile, so the copy cannot overlap with computing.
+The driver copies pageable memory through a small pinned buffer of its own, at a fraction of the speed of the bus. The
+host waits meanwhile, so the copy cannot overlap with computing.
 
 ## What to do
 `pin_memory=True` on the DataLoader, and `non_blocking=True` where the batch moves to the device.

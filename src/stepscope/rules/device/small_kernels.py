@@ -1,8 +1,8 @@
 """Kernels leave most of the device empty.
 
 ## What it finds
-A device that is busy for 80 % of the step or more, with kernels of fewer blocks than it has multiprocessors; what these
-kernels leave empty is more than 5 % of the step.
+A device that is busy for 80 % of the step or more, with kernels of fewer blocks than it has multiprocessors (SMs). The
+idle SMs cost more than 5 % of the step.
 
 ## Why it costs time
 A kernel of ten blocks on a device of a hundred multiprocessors leaves ninety of them empty, and takes as long as one

@@ -1,8 +1,8 @@
 """The host stops to wait for the device, and the device runs dry.
 
 ## What it finds
-Calls that block the host until the device is done (`loss.item()`, `.cpu()`, `print` of a tensor, `synchronize()`) and
-after which the device has nothing to do, for more than 5 % of the step.
+Calls that block the host until the device is done: `loss.item()`, `.cpu()`, `print` of a tensor, `synchronize()`. The
+device then has nothing to do, for more than 5 % of the step.
 
 ## Why it costs time
 The host normally runs ahead, so that the device always has launches waiting. A blocking call empties that queue; until
@@ -76,7 +76,7 @@ def _title(calls: pl.DataFrame, where: tuple[Place, ...], row: DeviceIdle) -> Ti
     none: dict[str, Any] = {"bubble": 0, "call": "A blocking call", "operator": None}
     first = calls.row(0, named=True) if calls.height else none
     traced = bool(first.get("file"))
-    share = first["bubble"] / float(calls["bubble"].sum()) if traced or not where else 1.0
+    share = calls["bubble"][0] / float(calls["bubble"].sum()) if calls.height and (traced or not where) else 1.0
     idle = Value(row.sync * share, "ns")
     text = where[0].text.strip() if where else ""
     call = f"`{text}`" if text else str(first["operator"] or first["call"]) if traced or not where else ""

@@ -1,13 +1,13 @@
 """Other programs take the cores that training needs.
 
 ## What it finds
-Ranks whose main thread could run but had no core for more than 5 % of the steady steps, while processes outside the
-job used the cores: the scheduler's own count, read once a second from outside.
+Ranks whose main thread was ready but had no core for more than 5 % of the steady steps. Meanwhile processes outside the
+job used the cores. The figures are the scheduler's own, read once a second from outside.
 
 ## Why it costs time
-A step waits for its slowest thread. While the main thread stands in the queue for a core nothing is launched; while one
-of several operator threads does, all the others wait for it at the end of every operator. So a machine that is a half
-busy with other work can make a step several times longer, not twice.
+A step waits for its slowest thread. While the main thread waits for a core, nothing is launched. While one operator
+thread waits, all the others wait for it at the end of the operator. So a machine that is half busy with other work can
+make a step several times longer, not twice.
 
 ## What to do
 Stop the other programs, move them to another machine or give each its own cores. In a container or a batch system ask
@@ -15,9 +15,9 @@ for as many cores as the job uses. Fix this before you compare runs or trust the
 
 ## How the gain is predicted
 At least the time that the main thread waited, as far as the other programs had cores to free. At most twice that, since
-waits of operator threads are not counted: with one to four busy processes beside a training on two cores, training
-alone saved 1.2 to 1.7 times what its main thread had waited. Neither end is more than arithmetic allows: what the job
-itself takes on all its cores stays.
+waits of operator threads are not counted. With one to four busy processes beside a training on two cores, training
+alone saved 1.2 to 1.7 times the wait of its main thread. Neither end is more than arithmetic allows: the job's own work
+on all its cores stays.
 
 ## When it is wrong
 Programs that training needs (a data server, a database) do not count as others. A job with

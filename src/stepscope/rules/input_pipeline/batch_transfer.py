@@ -3,8 +3,8 @@
 ## What it finds
 Training waits for data for more than 5 % of its steps, and copies are the largest part of data-loading CPU time, 30 %
 or more. torch's own collate function copies tensors into shared memory. The feeder thread of each worker pickles the
-batch and copies the rest. In addition, one of two holds: no number of workers is enough on the available cores, or
-training on the CPU is the limit and batches of an eighth of the size save more than 5 %, by simulation. Batches below
+batch and copies the rest. In addition, no number of workers is enough on the available cores. Or training on the CPU
+is the limit, and batches of an eighth of the size save more than 5 % by simulation. Batches below
 256 KiB are ignored.
 
 ## Why it costs time

@@ -20,7 +20,8 @@ includes the known errors of the simulation.
 
 ## When it is wrong
 Not every transform that keeps the size can move. Rotating or warping reads pixels beyond the crop, and normalizing by a
-picture's own mean reads all of them. If sample sizes vary a lot, the first few may not be typical.
+picture's own mean reads all of them. A crop of your own may need a tensor: a conversion counts by its name only. If
+sample sizes vary a lot, the first few may not be typical.
 """
 
 import re

@@ -6,8 +6,8 @@ steps or more. It names the lines whose blocks nearly every step leaves behind, 
 is full at this pace.
 
 ## Why it costs time
-It costs none, until the allocator finds no room: then it gives back what it had cached, which waits for the device, in
-every step; and at last the job ends with out of memory.
+It costs none until the allocator finds no room. Then it empties its cache in every step, which waits for the device. At
+last the job ends with out of memory.
 
 ## What to do
 Keep numbers, not tensors: a loss in a list holds the graph of its whole step. Add hooks once. Clear lists of outputs

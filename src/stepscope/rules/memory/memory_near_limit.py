@@ -5,9 +5,9 @@ A peak of more than 90 % of the device's memory, of what tensors hold or of what
 a third of it. The latter is fragmentation: holes between blocks that no request fits.
 
 ## Why it costs time
-It costs none by itself. A request that finds no room makes the allocator give its cache back, which waits for the
-device, and try again; one longer sequence ends the job with out of memory. And a larger batch, which would use the
-device better, has no room.
+It costs none by itself. If a request finds no room, the allocator empties its cache, which waits for the device, and
+tries again. One longer sequence then ends the job with out of memory. And a larger batch, which would use the device
+better, has no room.
 
 ## What to do
 If tensors hold it: compute in bfloat16, recompute activations of the largest layers in backward, shard the optimizer's
@@ -17,8 +17,8 @@ state, or use a smaller batch. If fragmentation holds it: let segments grow, and
 No time is promised: the finding is about whether the job can go on, and what holds larger batches back.
 
 ## When it is wrong
-Servers of language models take nearly all memory at the start, for their caches, and are full by design: where nothing
-trains, tensors that fill the device are no finding unless a request failed. Memory of other processes on the device is
+Servers of language models take nearly all memory for their caches, by design. Where nothing trains, tensors that fill
+the device are no finding unless a request failed. Memory of other processes on the device is
 not seen: the device may be fuller than this says.
 """
 

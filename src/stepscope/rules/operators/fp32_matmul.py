@@ -1,8 +1,8 @@
 """Matrices are multiplied in float32 on a device that has tensor cores for it.
 
 ## What it finds
-Devices of compute capability 8.0 and later that are busy for 80 % of the step or more, and spend more than 10 % of it
-in kernels that multiply float32 matrices without tensor cores.
+Devices of compute capability 8.0 and later that are busy for 80 % of the step or more. Kernels that multiply float32
+matrices without tensor cores take more than 10 % of it.
 
 ## Why it costs time
 TF32 keeps the range of float32 and ten bits of its mantissa, and tensor cores multiply it up to eight times as fast.

@@ -1,9 +1,8 @@
 """The optimizer updates many small parameters one by one.
 
 ## What it finds
-An optimizer of torch that loops over 100 parameters or more in Python (neither fused nor foreach; on a CPU this is what
-torch does by itself), with at most 16,384 elements in an average parameter, whose step takes more than 10 % of the
-training step.
+An optimizer of torch that loops over 100 parameters or more in Python, neither fused nor foreach. On a CPU this is the
+default. An average parameter has at most 16,384 elements, and the optimizer takes more than 10 % of the step.
 
 ## Why it costs time
 Each parameter costs Python and the dispatcher 6 µs (SGD) to 30 µs (Adam), however small it is. A fused update walks

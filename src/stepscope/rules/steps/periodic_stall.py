@@ -1,10 +1,9 @@
 """Every so many steps, one takes far longer: a checkpoint, a validation, a report.
 
 ## What it finds
-Steps at a regular distance whose time outside forward, backward and optimizer, or else in forward and optimizer,
-exceeds the median by at least half a step, where all of them together make more than 5 % of the training time. The
-line is one that runs in these steps and not in the others; steps in which a loader was used that does not train are
-named as validation.
+Long steps at a regular distance. Their time outside forward, backward and optimizer, or else in forward and optimizer,
+exceeds the median by at least half a step. Together they take more than 5 % of the training time. The line is one that
+runs in these steps only. Steps that use a loader which does not train are named as validation.
 
 ## Why it costs time
 Training stands still while the script writes, validates or draws. A median step does not show it, the mean does.
