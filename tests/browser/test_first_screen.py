@@ -16,7 +16,6 @@ from stepscope.render.html import report_html
 from .viewing import Scheme, faults, keep, opened
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from build_page import glossary
 
 MS = 1_000_000
 ROOT = Path(__file__).parents[2]
