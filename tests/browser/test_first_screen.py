@@ -1,7 +1,6 @@
 """The first screen of a report: verdict, bar and first finding are seen without scrolling, the rest is one key away."""
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from stepscope.render.document import Part, Report, RunFacts, StepTimes, Uncheck
 from stepscope.render.html import report_html
 
 from .viewing import Scheme, faults, keep, opened
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 MS = 1_000_000
 ROOT = Path(__file__).parents[2]
