@@ -1,5 +1,7 @@
 """Steps of a long run are merged with others like them, and say about it what all of them say."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,8 @@ from stepscope.importers.run_dir import old_steps, stacks
 from stepscope.importers.run_dir import records as records_of_run
 from stepscope.importers.run_dir import steps as recorded
 from stepscope.importers.run_dir.records import STEP
+from stepscope.importers.run_dir.rows import joined, picked
+from stepscope.importers.run_dir.whole_steps import WHOLE
 from stepscope.storage import open_run
 
 from .run_files import EPOCH, HEADER, LINE, MONOTONIC, records, told, write_process, write_run
@@ -196,3 +200,24 @@ def test_a_run_without_many_steps_is_not_merged(tmp_path: Path) -> None:
     run = open_run([str(long_run(tmp_path))])
     assert run.rows("steps") == COUNT
     assert run.optional("steps")["weight"].null_count() == COUNT
+
+
+def test_rows_are_picked_and_joined_as_numpy_does_in_a_fraction_of_the_time() -> None:
+    chance = np.random.default_rng(1)
+    rows = np.zeros(1 << 16, WHOLE)
+    rows["step"], rows["flags"] = np.arange(len(rows)), chance.integers(0, 9, len(rows))
+    order, marked = chance.permutation(len(rows)).reshape(-1, 16), rows["flags"] > 3
+    assert (picked(rows, order) == rows[order]).all()
+    assert (picked(rows[::3], marked[::3]) == rows[::3][marked[::3]]).all()
+    assert (joined([rows[::2], rows[:5]]) == np.concatenate([rows[::2], rows[:5]])).all()
+    ours, numpys = least_time(lambda: picked(rows, order)), least_time(lambda: rows[order])
+    assert ours < numpys / 4  # a twentieth on a machine that does nothing else
+
+
+def least_time(work: Callable[[], object]) -> float:
+    def once() -> float:
+        began = time.thread_time()
+        work()
+        return time.thread_time() - began
+
+    return min(once() for _ in range(9))

@@ -94,7 +94,7 @@ std::string in_two(const std::string& text, std::size_t cut, const Layout& layou
     columns.append(scanner);
     std::size_t left = scanner.after_previous();
     const State state = scanner.state_after_previous();
-    if (scanner.stop() == Stop::exhausted) {
+    if (scanner.stop() == Stop::exhausted || scanner.stop() == Stop::broken) {  // the rest may show where to go on
         const std::string rest = text.substr(left);
         const auto second = padded(rest);
         scanner.scan(second.get(), 0, rest.size(), state);

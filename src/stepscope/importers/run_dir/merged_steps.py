@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.importers.run_dir.rows import joined, picked
 from stepscope.run_format.records import FLAG_TRACED, FLAG_TRACING
 
 __all__ = ["ALONE_KIND", "PARTS", "Merged", "StepMerger", "kinds_of", "merge_alike", "nearest_steps"]
@@ -67,10 +68,10 @@ class StepMerger:
         ordinary = rows["kind"] == 0
         before = int(rows["weight"].max())
         size = max(1, self.weight // before)
-        merged, _ = merge_alike(rows[ordinary], size)  # of so many rows less than `size` are left
+        merged, _ = merge_alike(picked(rows, ordinary), size)  # of so many rows less than `size` are left
         self._merged.append(merged)
-        self._keep(rows[rows["kind"] == ALONE_KIND])
-        unusual = rows[rows["kind"] > 0]
+        self._keep(picked(rows, rows["kind"] == ALONE_KIND))
+        unusual = picked(rows, rows["kind"] > 0)
         self._unusual.append((unusual, unusual["kind"].astype(np.int64)))
 
     def take(self, rows: Rows) -> None:
@@ -81,24 +82,25 @@ class StepMerger:
         self._seen += len(rows)
         ordinary, alone = kinds == 0, kinds == ALONE_KIND
         if alone.any():
-            self._keep(rows[alone])
-        self._unusual.append((rows[~ordinary & ~alone], kinds[~ordinary & ~alone]))
+            self._keep(picked(rows, alone))
+        unusual = ~ordinary & ~alone
+        self._unusual.append((picked(rows, unusual), kinds[unusual]))
         if sum(len(kind) for _, kind in self._unusual) > MOST_UNUSUAL:
             self._unusual = [self._merge_unusual()]
-        pending = np.concatenate([*self._pending, rows[ordinary]])
+        pending = joined([*self._pending, picked(rows, ordinary)])
         whole = len(pending) // (self.weight * BLOCKS) * self.weight * BLOCKS
         self._merge(pending[:whole])
-        self._pending = [pending[whole:].copy()]
+        self._pending = [joined([pending[whole:]])]
 
     def finish(self) -> Merged:
         """All that was taken, merged; there was something."""
         left = [self._merge(rows) for rows in self._pending]
-        rest = np.concatenate([*left, self._merge_unusual()[0]])
-        rest = rest[np.argsort(-_durations(rest), kind="stable")]
+        rest = joined([*left, self._merge_unusual()[0]])
+        rest = picked(rest, np.argsort(-_durations(rest), kind="stable"))
         last = self._merge(rest)
         if len(last):
             self._merged.append(_means(last.reshape(1, -1), last[:1]))
-        rows = np.concatenate([*self._alone, *self._merged])
+        rows = joined([*self._alone, *self._merged])
         weights = np.full(len(rows), self.weight, np.int64)
         weights[: sum(map(len, self._alone))] = 1
         if len(last):
@@ -106,7 +108,7 @@ class StepMerger:
         order = np.argsort(rows["start"], kind="stable")
         members, shown = (np.concatenate(part) for part in zip(*self._members, strict=True))
         by_step = np.argsort(members, kind="stable")
-        return Merged(rows[order], weights[order], members[by_step], shown[by_step])
+        return Merged(picked(rows, order), weights[order], members[by_step], shown[by_step])
 
     def _merge(self, rows: Rows) -> Rows:
         """Merge steps of one kind; returns those left over."""
@@ -120,16 +122,17 @@ class StepMerger:
 
     def _merge_unusual(self) -> tuple[Rows, Times]:
         """Merge the unusual steps of each kind; returns those left over, with their kinds."""
-        rows, kinds = (np.concatenate(part) for part in zip(*self._unusual, strict=True))
+        parts, kinds_of_parts = zip(*self._unusual, strict=True)
+        rows, kinds = joined(parts), np.concatenate(kinds_of_parts)
         left = np.zeros(len(rows), np.bool_)
         for kind in np.unique(kinds):
             of_kind = np.flatnonzero(kinds == kind)
             whole = len(of_kind) // self.weight * self.weight
             steps = rows["step"][of_kind[:whole]]
             self._note_members(steps, np.repeat(steps[:: self.weight], self.weight))
-            self._merge(rows[of_kind])
+            self._merge(picked(rows, of_kind))
             left[of_kind[whole:]] = True
-        return rows[left], kinds[left]
+        return picked(rows, left), kinds[left]
 
     def _note_members(self, steps: Times, shown: Times) -> None:
         self._members.append((steps, shown))
@@ -157,14 +160,14 @@ def merge_alike(rows: Rows, size: int) -> tuple[Rows, Rows]:
     block, whole = size * BLOCKS, len(rows) // size * size
     edges = [*range(0, whole, block), whole]
     merged = [_merge_block(rows[begin:end], size) for begin, end in pairwise(edges)]
-    return np.concatenate([rows[:0], *merged]), rows[whole:]
+    return joined([rows[:0], *merged]), rows[whole:]
 
 
 def _merge_block(rows: Rows, size: int) -> Rows:
     """The shortest steps make one row, and so on; sorted by length the rows would look like a drift."""
     by_length = np.argsort(_durations(rows), kind="stable").reshape(-1, size)
     shuffled = np.random.default_rng(0).permutation(len(by_length))
-    return _means(rows[by_length[shuffled]], rows[::size])
+    return _means(picked(rows, by_length[shuffled]), rows[::size])
 
 
 def _durations(rows: Rows) -> Times:
@@ -193,7 +196,7 @@ def kinds_of(rows: Rows, *, first: int) -> Times:
 
 def _means(groups: Rows, shown: Rows) -> Rows:
     """One row for each group: its times the means of the group, its place that of a row of `shown`."""
-    rows, size = groups[:, -1].copy(), groups.shape[1]  # the flags of the longest
+    rows, size = joined([groups[:, -1]]), groups.shape[1]  # the flags of the longest
     rows["step"], rows["start"] = shown["step"], shown["start"]
     for name in _MEANS:
         rows[name] = groups[name].sum(axis=1) // size

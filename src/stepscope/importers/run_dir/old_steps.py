@@ -24,6 +24,7 @@ from stepscope.importers.run_dir import records
 from stepscope.importers.run_dir.json_files import Note
 from stepscope.importers.run_dir.merged_steps import ALONE_KIND, kinds_of, merge_alike
 from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, Kind, RecordFile, open_records
+from stepscope.importers.run_dir.rows import joined, picked
 from stepscope.importers.run_dir.whole_steps import WHOLE, device_steps, sound_steps
 from stepscope.run_format import files
 from stepscope.run_format.records import HEADER, OLD_STEP_MAGIC
@@ -63,7 +64,7 @@ def read_old(folder: AnyPath, note: Note) -> OldSteps:
         return OldSteps(np.empty(0, WHOLE), 0)
     with (folder / files.OLD_STEPS).open("rb") as opened:
         replaced = HEADER.unpack(opened.read(HEADER.size))[6]
-    return OldSteps(np.concatenate([np.empty(0, WHOLE), *file.pieces()]), max(0, replaced))
+    return OldSteps(joined([np.empty(0, WHOLE), *file.pieces()]), max(0, replaced))
 
 
 def fold(folder: Path) -> int:
@@ -76,7 +77,7 @@ def fold(folder: Path) -> int:
     pieces = sound_steps(replace(found, first=old.replaced), device_steps(folder, _unsaid), _unsaid)
     rows, taken = old.rows, old.replaced
     while taken < last:
-        rows = _with(rows, np.concatenate(list(islice(pieces, PIECE // records.PIECE))), first=taken)
+        rows = _with(rows, joined(list(islice(pieces, PIECE // records.PIECE))), first=taken)
         taken += PIECE
     with (folder / files.STEPS).open("rb") as file:
         header = file.read(HEADER.size)
@@ -88,28 +89,28 @@ def fold(folder: Path) -> int:
 def _with(rows: npt.NDArray[np.void], piece: npt.NDArray[np.void], *, first: int) -> npt.NDArray[np.void]:
     """Old rows, and the steps of a piece."""
     piece["kind"] = kinds_of(piece, first=first)
-    ordinary, unusual = rows[rows["kind"] == 0], rows[rows["kind"] != 0]
+    ordinary, unusual = picked(rows, rows["kind"] == 0), picked(rows, rows["kind"] != 0)
     weight = int(ordinary["weight"].max(initial=FIRST_WEIGHT))
-    new, left = _merged(piece[piece["kind"] == 0], weight)
+    new, left = _merged(picked(piece, piece["kind"] == 0), weight)
     left["kind"] = _LEFT_OVER
-    unusual = np.concatenate([unusual, left, piece[piece["kind"] != 0]])
-    ordinary = np.concatenate([ordinary, new])
+    unusual = joined([unusual, left, picked(piece, piece["kind"] != 0)])
+    ordinary = joined([ordinary, new])
     if len(unusual) > MOST_UNUSUAL:
         apart = unusual["kind"] != ALONE_KIND
         by_kind = unusual[apart][np.argsort(unusual["kind"][apart], kind="stable")]
         more, left = _merged(by_kind, weight)
-        ordinary, unusual = np.concatenate([ordinary, more]), np.concatenate([unusual[~apart], left])
+        ordinary, unusual = joined([ordinary, more]), joined([picked(unusual, ~apart), left])
     if len(ordinary) > MOST_ORDINARY:
         ordinary, _ = _merged(ordinary, 2)  # one row of many may be left over
         ordinary["weight"] = 2 * weight
-    return np.concatenate([ordinary, unusual])
+    return joined([ordinary, unusual])
 
 
 def _merged(rows: npt.NDArray[np.void], size: int) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
     """Rows for `size` each, those made as ordinary ones, and the rest."""
     merged, left = merge_alike(rows, size)
     merged["weight"], merged["kind"] = size, 0
-    return merged, left.copy()
+    return merged, joined([left])
 
 
 def _write(path: Path, header: bytes, rows: npt.NDArray[np.void], replaced: int) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.json_files import Note
+from stepscope.importers.run_dir.rows import picked
 from stepscope.run_format import records as written
 from stepscope.run_format.records import HEADER
 
@@ -127,7 +128,7 @@ class RecordFile:
         return np.ascontiguousarray(known).view(self.kind.record).reshape(count)
 
     def _written(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        return rows if self.kind.never_zero is None else rows[rows[self.kind.never_zero] != 0]
+        return rows if self.kind.never_zero is None else picked(rows, rows[self.kind.never_zero] != 0)
 
 
 def read_clocks(path: AnyPath) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ from stepscope.importers.run_dir.json_files import Note, Row, number, word
 from stepscope.importers.run_dir.merged_steps import PARTS, Merged, StepMerger
 from stepscope.importers.run_dir.old_steps import OldSteps, read_old
 from stepscope.importers.run_dir.records import STEP, RecordFile, open_records
+from stepscope.importers.run_dir.rows import joined
 from stepscope.importers.run_dir.whole_steps import WHOLE, device_steps, sound_steps
 from stepscope.run_format import files
 from stepscope.run_format.records import FLAG_BY_BACKWARD, FLAG_TRACED, STEP_TAGS
@@ -39,7 +40,7 @@ def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note
     file = replace(file, first=old.replaced)
     pieces = (_in_traces(piece, windows) for piece in sound_steps(file, device_steps(folder, note), note))
     first = list(_up_to(MOST, pieces))
-    rows = np.concatenate([np.empty(0, WHOLE), *first])
+    rows = joined([np.empty(0, WHOLE), *first])
     if len(rows) <= MOST and not len(old.rows):
         _add(rows, None, rank, pid, file.to_epoch, sink)
         return None

@@ -9,6 +9,7 @@ from stepscope.core.paths import AnyPath
 from stepscope.importers.run_dir.json_files import Note
 from stepscope.importers.run_dir.merged_steps import PARTS
 from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, RecordFile, read_records
+from stepscope.importers.run_dir.rows import picked
 from stepscope.run_format.files import DEVICE_STEPS
 
 __all__ = ["WHOLE", "device_steps", "sound_steps"]
@@ -34,7 +35,7 @@ def sound_steps(file: RecordFile, device: _Rows | None, note: Note) -> Iterator[
         sound &= other >= 0
         if not sound.all():
             unsound += int(len(rows) - sound.sum())
-            rows, other = rows[sound], other[sound]
+            rows, other = picked(rows, sound), other[sound]
         whole = np.zeros(len(rows), WHOLE)
         for name in STEP.record.names or ():
             whole[name] = rows[name]
