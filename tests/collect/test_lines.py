@@ -25,8 +25,6 @@ from stepscope.run_format.records import FLAG_COLLECTOR
 
 from .recorded_lines import Recorded
 
-pytestmark = pytest.mark.alone
-
 SOURCE = Path(__file__).parents[2] / "src"
 
 
@@ -82,6 +80,7 @@ def _exec_below_the_tests(code: Any, names: dict[str, Any]) -> None:
         raise error[0]
 
 
+@pytest.mark.alone
 def test_time_goes_to_the_lines_in_proportion(record: Callable[..., Recorded]) -> None:
     took = [0.0, 0.0]
 
@@ -125,6 +124,7 @@ def test_a_stack_is_described(record: Callable[..., Recorded], tmp_path: Path) -
     assert stack["segment"] == "json.dumps(rows, default=str, indent=1)"
 
 
+@pytest.mark.alone
 def test_a_call_that_holds_the_lock_is_charged_in_full(record: Callable[..., Recorded]) -> None:
     took = []
 
@@ -141,6 +141,7 @@ def test_a_call_that_holds_the_lock_is_charged_in_full(record: Callable[..., Rec
     assert recorded.weight("values.sort()  # held") == pytest.approx(took[0], rel=0.15, abs=0.06)
 
 
+@pytest.mark.alone
 def test_what_comes_after_a_call_that_holds_the_lock_gets_its_share(record: Callable[..., Recorded]) -> None:
     """A sampler that looks a while after its last look comes too late, each time, for what is over by then."""
     took = []
@@ -159,6 +160,7 @@ def test_what_comes_after_a_call_that_holds_the_lock_gets_its_share(record: Call
     assert took[0] / 2 < share < took[0] * 2
 
 
+@pytest.mark.alone
 def test_step_and_phase_in_flight(record: Callable[..., Recorded]) -> None:
     took = []
 
@@ -177,6 +179,7 @@ def test_step_and_phase_in_flight(record: Callable[..., Recorded]) -> None:
         assert sum(sample["weight"] for sample in here) / 1e9 == pytest.approx(took[step], abs=0.1)
 
 
+@pytest.mark.alone
 def test_nothing_is_sampled_while_the_thread_is_unknown(record: Callable[..., Recorded]) -> None:
     took = []
 
@@ -192,6 +195,7 @@ def test_nothing_is_sampled_while_the_thread_is_unknown(record: Callable[..., Re
     assert sum(sample["weight"] for sample in recorded.samples) / 1e9 == pytest.approx(took[0], abs=0.15)
 
 
+@pytest.mark.alone
 def test_a_late_sampler_does_not_speak_for_more_than_a_second(
     record: Callable[..., Recorded], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +218,7 @@ def test_a_late_sampler_does_not_speak_for_more_than_a_second(
     assert longest / 1e9 < took[0] / 4
 
 
+@pytest.mark.alone
 def test_a_long_collection_is_a_sample_of_its_own(record: Callable[..., Recorded]) -> None:
     took = []
 

@@ -42,7 +42,6 @@ def run(tmp_path: Path, script: str, hooks: str = "") -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("hooks", ["", "python"])
 def test_two_milliseconds_of_python_between_calls_that_release_the_lock_are_seen(tmp_path: Path, hooks: str) -> None:
     job = """
@@ -69,7 +68,6 @@ def test_two_milliseconds_of_python_between_calls_that_release_the_lock_are_seen
     assert sampled > true / 4, "with the interval of 5 ms less than 0.01 is seen: only the call that sleeps"
 
 
-@pytest.mark.alone
 def test_the_interval_is_the_jobs_own_beside_a_thread_at_work_and_at_the_end(tmp_path: Path) -> None:
     job = """
         def interval(expected):
@@ -98,7 +96,6 @@ def test_the_interval_is_the_jobs_own_beside_a_thread_at_work_and_at_the_end(tmp
     assert run(tmp_path, job, "python") == ["0.0002", "0.0002", "0.005", "0.0002", "0.005"]
 
 
-@pytest.mark.alone
 def test_the_interval_stays_where_stacks_are_read_out_of_memory(tmp_path: Path) -> None:
     job = """
         time.sleep(0.2)
@@ -109,7 +106,6 @@ def test_the_interval_stays_where_stacks_are_read_out_of_memory(tmp_path: Path) 
     assert run(tmp_path, job) == ["0.005", "True"]
 
 
-@pytest.mark.alone
 def test_an_interval_that_the_job_sets_itself_stays(tmp_path: Path) -> None:
     job = """
         time.sleep(0.1)
@@ -121,7 +117,6 @@ def test_an_interval_that_the_job_sets_itself_stays(tmp_path: Path) -> None:
     assert run(tmp_path, job, "python") == ["0.02"]
 
 
-@pytest.mark.alone
 def test_an_interval_that_the_job_has_set_before_stays(tmp_path: Path) -> None:
     job = """
         sampler.close()

@@ -16,8 +16,6 @@ from stepscope.core.importing import Sink
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.stacks import add_worker_stacks
 
-pytestmark = pytest.mark.alone
-
 HZ = 100
 
 
@@ -58,6 +56,7 @@ def read(recorder: BatchRecorder) -> list[tuple[str, int]]:
     return [(row["function"], row["weight"]) for row in stacks.iter_rows(named=True)]
 
 
+@pytest.mark.alone
 def test_only_what_the_fetch_calls_is_sampled(recorder: BatchRecorder, tmp_path: Path) -> None:
     interval = sys.getswitchinterval()
     sampler = start(recorder, str(tmp_path), HZ, fetch.__code__)

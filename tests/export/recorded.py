@@ -10,17 +10,22 @@ from stepscope.collect.launch import launch
 from stepscope.run_format.options import RecordingOptions
 
 from ..command import printed
+from ..recordings import copy_of
 
-JOB = str(Path(__file__).parent / "jobs" / "held_worker.py")
+JOB = Path(__file__).parent / "jobs" / "held_worker.py"
 STEPS = 12
 WINDOW = {"skip_first": 0, "wait": 4, "warmup": 1, "active": 3, "repeat": 1}  # steps 5 to 7
 
 
 def recorded(folder: Path, method: str, *, trace: bool) -> Path:
-    """A run of a job whose workers are started by `method`."""
+    """A run of a job whose workers are started by `method`, in `folder`, which is made."""
     options = RecordingOptions(trace=WINDOW if trace else None, loader="all")
-    launch([sys.executable, JOB, method], str(folder), options)
-    return folder
+
+    def record(kept: Path) -> None:
+        assert launch([sys.executable, str(JOB), method], str(kept), options).code == 0
+
+    name = f"held-{method}-{'traced' if trace else 'untraced'}"
+    return copy_of(name, JOB, Path(__file__), into=folder, record=record)
 
 
 def exported(run: Path, *words: str) -> list[dict[str, Any]]:

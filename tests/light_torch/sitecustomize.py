@@ -105,6 +105,15 @@ def _read(name: str) -> None:
         module.__loader__.of_file.exec_module(module)
 
 
+def _let_generators_be_made() -> None:
+    """What torch._prims does at its import for all: before it, torch.Generator() is an error."""
+    core = sys.modules["torch._C"]
+    if hasattr(core, "_set_generator_metaclass"):
+        from torch._opaque_base import OpaqueBaseMeta
+
+        core._set_generator_metaclass(OpaqueBaseMeta)
+
+
 class _Later:
     """Leaves a few functions in place of torch's own until the module is read."""
 
@@ -117,6 +126,8 @@ class _Later:
     def exec_module(self, module: Any) -> None:
         vars(module).update(_LATER[module.__name__])
         module.__class__ = _Unread
+        if module.__name__ == "torch._meta_registrations":
+            _let_generators_be_made()
 
 
 class _Finder:
