@@ -29,7 +29,7 @@ def python_files(*folders: str) -> list[Path]:
 
 def text_files() -> Iterator[Path]:
     for top in sorted(ROOT.iterdir()):
-        if top.is_file() and not top.name.startswith(".coverage"):
+        if top.is_file() and top.name != ".git" and not top.name.startswith(".coverage"):
             yield top
     for folder in ("src", "tests", "tools", "docs", "changes", "examples", "bench", "web-app", ".ci", ".github"):
         for path in sorted((ROOT / folder).rglob("*")):

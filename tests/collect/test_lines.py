@@ -46,14 +46,11 @@ def record(tmp_path: Path) -> Iterator[Callable[..., Recorded]]:
         sampler.start()
         collector.start()
         try:
-            if isinstance(job, str):
-                _exec_below_the_tests(code, {"state": state, "__name__": "__main__"})
-            else:
-                job(state)
+            names = {"state": state, "__name__": "__main__"}
+            _exec_below_the_tests(code, names) if isinstance(job, str) else job(state)
         finally:
-            collector.close()
-            sampler.close()
-            recorder.close()
+            for each in (collector, sampler, recorder):
+                each.close()
         return Recorded(tmp_path / "rank")
 
     others = list(gc.callbacks)  # of the test runner's plugins
@@ -393,9 +390,8 @@ from stepscope.collect.recorder import Recorder
 state = State()
 state.thread = threading.get_ident()
 Sampler(state, Recorder({str(tmp_path / "rank")!r}), 50).start()
-begin = time.monotonic()
-while time.monotonic() - begin < 2.5:
-    time.sleep(0.01)
+until = time.monotonic() + 2.5
+while time.monotonic() < until: time.sleep(0.01)
 os.kill(os.getpid(), 9)
 """
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == -9
