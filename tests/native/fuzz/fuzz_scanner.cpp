@@ -157,22 +157,27 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace {
 
 constexpr std::size_t kShort = 400;  // bytes: a damaged event or three, a hundred times as many tries as with a file
+constexpr unsigned kWhole = 256;     // one input in so many is a whole file
+constexpr std::size_t kTold = 100'000;
 
 // A seed, or mostly a few of its events: two bytes that say where the text is cut, then the text.
 std::string chosen(const std::vector<std::string>& seeds, std::mt19937_64& chance) {
-    std::string text = seeds[chance() % seeds.size()];
-    if (text.size() > kShort && chance() % 64 != 0) {
-        const std::size_t from = text.find('{', chance() % (text.size() - kShort));
-        text = text.substr(from == std::string::npos ? 0 : from, kShort / 4 + chance() % kShort);
+    const std::string& seed = seeds[chance() % seeds.size()];
+    std::string text{static_cast<char>(chance()), static_cast<char>(chance())};
+    if (seed.size() > kShort && chance() % kWhole != 0) {
+        const std::size_t from = seed.find('{', chance() % (seed.size() - kShort));
+        text.append(seed, from == std::string::npos ? 0 : from, kShort / 4 + chance() % kShort);
+    } else {
+        text += seed;
     }
-    return std::string{static_cast<char>(chance()), static_cast<char>(chance())} + text;
+    return text;
 }
 
 std::string damaged(std::string text, const std::vector<std::string>& seeds, std::mt19937_64& chance) {
     for (std::size_t changes = chance() % 8; changes > 0 && !text.empty(); --changes) {
         const std::string& other = seeds[chance() % seeds.size()];
         const std::size_t from = other.empty() ? 0 : chance() % other.size();
-        text.replace(chance() % text.size(), chance() % 16, other.substr(from, chance() % 24));
+        text.replace(chance() % text.size(), chance() % 16, other, from, chance() % 24);
         if (!text.empty()) {
             text[chance() % text.size()] = static_cast<char>(chance());
         }
@@ -194,7 +199,10 @@ int main(int count, char** arguments) {
     while (std::chrono::steady_clock::now() < until) {
         const std::string text = damaged(chosen(seeds, chance), seeds, chance);
         LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-        ++inputs;
+        if (++inputs % kTold == 0) {  // what has been tried is known if it is ended
+            std::printf("%zu inputs\n", inputs);
+            std::fflush(stdout);
+        }
     }
     std::printf("%zu inputs\n", inputs);
     return 0;
