@@ -1,13 +1,18 @@
 """What the job's signal handlers raise inside code of the recorder reaches the job; the recorder's errors do not."""
 
 import functools
+import gc
 import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from stepscope.collect.garbage import Collector
 from stepscope.collect.guards import own_errors
+from stepscope.collect.step_clock.state import State
 
 
 class TooLongError(Exception):
@@ -56,3 +61,22 @@ def test_what_the_recorder_raises_is_caught() -> None:
     signal.signal(signal.SIGUSR1, raising)
     assert guarded(lambda: [][0]) == "caught IndexError"
     assert guarded(lambda: None) == "nothing raised"
+
+
+def test_a_mistake_while_python_collects_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        collecting = property(lambda self: False)
+
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    state = State()
+    state.thread = threading.get_ident()
+    collector = Collector(state, Broken())  # type: ignore[arg-type]
+    collector.start()
+    try:
+        gc.collect()
+        gc.collect()
+    finally:
+        collector.close()
+    assert printed == []
+    assert state.gc_ns > 0  # what it can do it does

@@ -45,20 +45,25 @@ class Collector:
     abandon = close
 
     def _collection(self, phase: str, _: dict[str, Any]) -> None:
-        if phase == "start":
-            self._begin = time.monotonic_ns() if get_ident() == self._state.thread else 0
-            self._tell(self._begin != 0)
-            return
-        begin, self._begin = self._begin, 0
-        if begin and get_ident() == self._state.thread:
-            duration = time.monotonic_ns() - begin
-            self._state.gc_ns += duration
-            if duration >= LONG_NS and self._sampler is not None:
-                try:
-                    self._sampler.collected(duration, sys._getframe(1))
-                except own_errors():
-                    self._sampler = None
-            self._tell(False)
+        """Python calls this, and would print what it raises."""
+        try:
+            if phase == "start":
+                self._starts()
+            elif self._begin and get_ident() == self._state.thread:
+                self._ends(time.monotonic_ns() - self._begin)
+        except own_errors():
+            self._sampler = None
+
+    def _starts(self) -> None:
+        self._begin = time.monotonic_ns() if get_ident() == self._state.thread else 0
+        self._tell(self._begin != 0)
+
+    def _ends(self, duration: int) -> None:
+        self._begin = 0
+        self._state.gc_ns += duration
+        self._tell(False)
+        if duration >= LONG_NS and self._sampler is not None:
+            self._sampler.collected(duration, sys._getframe(2))
 
     def _tell(self, collecting: bool) -> None:
         if self._sampler is not None:

@@ -96,6 +96,14 @@ def test_a_transposed_convolution_works_at_each_place_of_its_input() -> None:
     assert found[:2] == (2 * 2 * 25 * 8 * 4 * 9, 4 * (2 * 8 * 25 + 8 * 4 * 9 + 2 * 4 * side * side))
 
 
+@pytest.mark.parametrize("padding", [10**7, 2**47, 10**30, 10**400])
+def test_a_convolution_whose_output_fits_in_no_memory_is_unknown(padding: int) -> None:
+    arguments = [*CONVOLUTION[:4], f"[{padding}, {padding}]", *CONVOLUTION[5:]]
+    dims, types = [IMAGE, KERNELS, [16], [], [], [], [], [], []], [FLOAT, FLOAT, FLOAT, *[LIST] * 6]
+    with pytest.raises(Unknown):
+        work("aten::convolution", dims, types, arguments)
+
+
 @pytest.mark.parametrize(
     ("mask", "gradients"), [("[True, True, True]", 2), ("[False, True, False]", 1), ("[False, False, True]", 0)]
 )
@@ -262,7 +270,11 @@ def test_products_and_sums_broadcast_as_numpy_does(sizes: list[int], other: list
 SIZES = st.lists(st.integers(-1, 5), max_size=5)
 INPUTS = st.lists(SIZES | st.lists(SIZES, max_size=2) | st.none() | st.text(max_size=2), max_size=12)
 TYPES = st.lists(st.sampled_from((FLOAT, BF16, LONG, SCALAR, LIST, "", "bool")), max_size=12)
-NUMBERS = st.integers(-2, 30) | st.lists(st.integers(-2, 3) | st.booleans(), max_size=4)
+NUMBERS = (
+    st.integers(-2, 30)
+    | st.sampled_from((2**40, -(2**62), 10**30, 10**400))
+    | st.lists(st.integers(-2, 3) | st.booleans(), max_size=4)
+)
 ARGUMENTS = st.lists(NUMBERS.map(str) | st.sampled_from(("", "True", "False", "?", "1e400")), max_size=15)
 
 

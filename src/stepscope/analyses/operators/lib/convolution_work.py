@@ -50,9 +50,10 @@ def _forward(call: Call, *, places: _Places) -> Work:
     result = call.result or _result(call, places, source, weight, transposed=transposed)
     if min(result) < 0:
         raise Unknown
+    output = source.like(*result)
     spatial = source.dims[2:] if transposed else result[2:]
     flops = 2.0 * source.dims[0] * weight.elements * math.prod(spatial)
-    return Work(flops=flops, bytes=traffic(source, weight, bias, source.like(*result)), precision=source.type)
+    return Work(flops=flops, bytes=traffic(source, weight, bias, output), precision=source.type)
 
 
 def _result(call: Call, places: _Places, source: Tensor, weight: Tensor, *, transposed: bool) -> tuple[int, ...]:

@@ -57,7 +57,9 @@ class Tensor:
         return math.prod(self.dims)
 
     def like(self, *dims: int) -> "Tensor":
-        """Another one of the same type."""
+        """Another one of the same type. Raises Unknown for one that fits in no memory."""
+        if math.prod(size or 1 for size in dims) >= _MOST_ELEMENTS:
+            raise Unknown
         return Tensor(dims, self.type)
 
 
@@ -128,12 +130,13 @@ class Call:
             raise Unknown from None
 
     def numbers(self, place: int, count: int) -> tuple[int, ...]:
-        """A list of `count` whole numbers; one alone stands for all. Raises Unknown if it was not recorded."""
+        """A list of `count` whole numbers; one alone stands for all. Raises Unknown if it was not recorded, or is
+        larger than any size."""
         found = self.value(place)
         values = found if isinstance(found, list) else [found]
         if len(values) == 1:
             values = values * count
-        if len(values) != count or not all(type(value) is int for value in values):
+        if len(values) != count or not all(type(one) is int and abs(one) < _MOST_ELEMENTS for one in values):
             raise Unknown
         return tuple(values)
 
