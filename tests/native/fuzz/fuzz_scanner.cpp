@@ -94,7 +94,8 @@ std::string in_two(const std::string& text, std::size_t cut, const Layout& layou
     columns.append(scanner);
     std::size_t left = scanner.after_previous();
     const State state = scanner.state_after_previous();
-    if (scanner.stop() == Stop::exhausted) {
+    // A damaged event is left out where the text tells what follows it: else more of the text is needed.
+    if (scanner.stop() == Stop::exhausted || scanner.stop() == Stop::broken) {
         const std::string rest = text.substr(left);
         const auto second = padded(rest);
         scanner.scan(second.get(), 0, rest.size(), state);
