@@ -29,6 +29,9 @@ from chaos_job import VARIANTS, options
 JOB = Path(__file__).with_name("chaos_job.py")
 ROUND = 250  # jobs of a warm process, which takes as long to start as some tens of them
 HOOKS = ("compiled", "python")
+EXITS = {"failing": 1, "evaluating": 3}
+"""How jobs end that do not end with 0."""
+
 COMPARED = ("exit", "stdout", "stderr", "files")
 
 
@@ -81,6 +84,9 @@ class Bench:
         """Wait for a round, and compare its jobs."""
         if not self._expected:
             self._expected = {(variant, whole): outcome for _, variant, whole, _, outcome in self._bare.rows()}
+            for (variant, _), outcome in self._expected.items():
+                if outcome["exit"] != EXITS.get(variant, 0):
+                    raise SystemExit(f"the job {variant} fails bare: {outcome['stderr']}")
         result = Result()
         for number, variant, whole, fault, now in running.rows():
             was = self._expected[variant, whole]

@@ -11,12 +11,14 @@ import pytest
 from ..thoroughness import tries
 from .conftest import QUIET, Both
 
+WHOLE_TORCH = True
+
 BENCH = Path(__file__).parent.parent.parent / "bench"
 
 
 @pytest.mark.slow
 def test_faults_in_the_recorder_change_nothing() -> None:
-    jobs = tries(40, 1000)
+    jobs = tries(30, 1000)
     command = [sys.executable, str(BENCH / "chaos.py"), "--jobs", str(jobs), "--processes", "2", "--seed", "3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=tries(900, 5000), check=False)
     told = done.stdout.splitlines()[-1] if done.returncode == 0 else ""
