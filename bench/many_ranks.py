@@ -5,7 +5,7 @@ is), with the number of the rank in its header. Each row is `stepscope report FO
 but in the row that says so. Memory is the largest resident set of the process that was started, and of the largest of
 its workers; the peer reads all ranks into one process, as tools for one trace do.
 
-Usage: python bench/many_ranks.py [--ranks N …] [--size MB] [--workers N] [--dask ADDRESS] [--no-peer]
+Usage: python bench/many_ranks.py [--ranks N …] [--size MB] [--jobs N] [--dask ADDRESS] [--no-peer]
 For instance --ranks 8 16 32 64 --size 60, and --ranks 64 256 1024 --size 0.
 """
 
@@ -112,7 +112,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8, 16])
     parser.add_argument("--size", type=int, default=60, help="MB of a rank; 0: a small real trace")
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--dask", metavar="ADDRESS", help="also on this cluster")
     parser.add_argument("--no-peer", action="store_true")
     options = parser.parse_args()
@@ -131,12 +131,12 @@ def compare(python: Path, folder: Path, count: int, options: argparse.Namespace)
     size = sum(file.stat().st_size for file in folder.iterdir())
     report: list[str | Path] = [python, "-m", "stepscope", "report", folder, "--format", "json"]
     ways: dict[str, list[str | Path]] = {
-        f"{options.workers} workers": [*report, "--no-cache", "--workers", str(options.workers)],
-        "one rank after another": [*report, "--no-cache", "--workers", "1"],
+        f"{options.jobs} processes": [*report, "--no-cache", "--jobs", str(options.jobs)],
+        "one rank after another": [*report, "--no-cache", "--jobs", "1"],
     }
     if options.size:
-        ways["fill the cache"] = [*report, "--workers", str(options.workers)]
-        ways["from the cache"] = [*report, "--workers", str(options.workers)]
+        ways["fill the cache"] = [*report, "--jobs", str(options.jobs)]
+        ways["from the cache"] = [*report, "--jobs", str(options.jobs)]
     if options.dask:
         ways["Dask (CPU of this process)"] = [*report, "--no-cache", "--dask", options.dask]
     if not options.no_peer:

@@ -1,7 +1,7 @@
-"""Check that wheels hold what makes stepscope fast and complete: `python tools/check_wheel.py dist/*.whl`.
+"""Check that wheels hold all that stepscope needs: `python tools/check_wheel.py dist/*.whl`.
 
-The compiled modules and the page are optional in a build, so a build without them succeeds. A published wheel needs
-them. Prints one line per wheel and exits with 1 if a file is missing.
+A build without the compiled hooks or the page succeeds. A published wheel needs them. Prints one line
+per wheel and exits with 1 if a file is missing.
 """
 
 import sys
@@ -10,7 +10,7 @@ from zipfile import ZipFile
 
 NEEDED = {
     "stepscope/collect/inject/sitecustomize.py": "nothing is recorded without it",
-    "stepscope/native/_scanner.abi3.so": "traces are read slowly without it",
+    "stepscope/native/_scanner.abi3.so": "no run can be read without it",
     "stepscope/render/static/app.js": "there is no browser report without it",
 }
 HOOKS = "native_hooks.abi3.so"  # a step costs several times as much without it; Linux only

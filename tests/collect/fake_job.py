@@ -73,15 +73,21 @@ class Job:
         self.inner_loops: list[int] = []
         self.probe = probe(kind)
         clock, hooks = self.probe.clock, self.probe.hooks
+        self.emit: Callable[[bytes], Any] = self._emit
+        self.boundary: Callable[[int], int] | None = None
+        self.edge: Callable[[], int | None] | None = None
         self.state = clock.State()
-        self.clock = clock.StepClock(
-            self.state, lambda: self.time, lambda: self.thread, lambda: self.grad, self._emit, self
-        )
+        self.clock = clock.StepClock(self.state, lambda: self.time, lambda: self.thread, lambda: self.grad, self)
         self._next = hooks.next_hook(self.clock, self._act)
         self._iter = hooks.iter_hook(self.clock, self._act, lambda source: source._stepscope_use, unmarkable)
         self._backward = hooks.backward_hook(self.clock, self._act)
         self._step = hooks.optimizer_hook(self.clock, self._act, self._act)
         self._todo: list[Callable[[], Any]] = []
+
+    def replace(self, **called: Any) -> None:
+        """Have the clock call something else: `emit`, `boundary` or `edge`."""
+        vars(self).update(called)
+        self.clock.connect()
 
     def identify(self, iterator: object) -> Any:
         raise LookupError("every iterator is marked")

@@ -143,7 +143,7 @@ def test_the_time_of_the_boundary_belongs_to_no_step(trained: tuple[Job, Source,
         job.state.gc_ns += 70
         return 3 if step == 1 else 0
 
-    job.clock.boundary = boundary
+    job.replace(boundary=boundary)
     job.train(source, optimizer)
     job.train(source, optimizer)
     assert job.rows[2]["start"] == job.rows[1]["end"] + 5000
@@ -152,7 +152,7 @@ def test_the_time_of_the_boundary_belongs_to_no_step(trained: tuple[Job, Source,
 
 def test_the_edge_of_a_traced_step_may_add_flags(trained: tuple[Job, Source, Optimizer]) -> None:
     job, source, optimizer = trained
-    job.clock.edge = lambda: 2
+    job.replace(edge=lambda: 2)
     job.train(source, optimizer)
     job.row(flags=2)
 
@@ -197,7 +197,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(trained: tuple[Job, Sou
     def full(record: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    job.clock.emit = full
+    job.replace(emit=full)
     for _ in range(3):
         job.train(source, optimizer)
     with pytest.raises(ValueError, match="own"):

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.collect.step_clock.marks import mark_step
+from stepscope.collect.step_clock.observer import Observer
 
 from .fake_job import Job, Optimizer, Probe, Script, probe
 
@@ -53,9 +54,9 @@ def happen(script: Script, event: str, number: int) -> None:
     if event == "thread":
         job.thread = 7 + number % 3 // 2
     elif event == "edge":
-        job.clock.edge = (lambda: number % 2 * 2) if number % 3 else None
+        job.replace(edge=(lambda: number % 2 * 2) if number % 3 else None)
     elif event == "boundary":
-        job.clock.boundary = functools.partial(boundary, job, number) if number % 3 else None
+        job.replace(boundary=functools.partial(boundary, job, number) if number % 3 else None)
     elif event == "collector":
         job.state.gc_ns += number
     elif event == "unknown":
@@ -70,7 +71,7 @@ def happen(script: Script, event: str, number: int) -> None:
     elif event == "made":
         job.clock.has_optimizer = number % 3 > 0
     elif event == "full" and number % 50 == 0:
-        job.clock.emit = full
+        job.replace(emit=full)
     else:
         with suppress(ValueError):
             script.do(event, number) if event in Script.EVENTS else None
@@ -303,7 +304,9 @@ def test_a_hook_looks_like_the_function_that_it_stands_for(job: Job, monkeypatch
 def steps_in_earnest(job: Job) -> Iterator[Callable[[], None]]:
     """A step under the real clock, which needs none of this module's Python: fetch, backward, optimizer."""
     parts, state = job.probe, job.probe.clock.State()
-    clock = parts.clock.StepClock(state, time.monotonic_ns, sys.modules["_thread"].get_ident, lambda: True, len)
+    clock = parts.clock.StepClock(
+        state, time.monotonic_ns, sys.modules["_thread"].get_ident, lambda: True, Observer(len)
+    )
     loop, optimizer, batch = Loop(job), Optimizer(), [torch.ones(8)]
     loop._stepscope_use.count = parts.samples.counter(loop._stepscope_use, 8)
     fetch = parts.hooks.next_hook(clock, lambda iterator: batch)

@@ -183,7 +183,7 @@ def optimizer_hook(clock: StepClock, original: Callable[..., Any], inner: Callab
 
     torch asks for it when the first optimizer of a class is made.
     """
-    clock.has_optimizer = True
+    clock.optimizer_made()
     unusual = _python_step(clock, original)
     if compiled is None:
         hook = dressed(unusual, original)

@@ -8,6 +8,7 @@ import time
 
 from .hooks import backward_hook, next_hook, optimizer_hook
 from .step_clock.clock import LoaderUse, State, StepClock
+from .step_clock.observer import Observer
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class _Iterator:
 
 def hooked_step(emit: Callable[[bytes], Any]) -> Callable[[], None]:
     """A step of one fetch, one backward and one optimizer step that do nothing, with the hooks around each."""
-    clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _always, emit)
+    clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, _always, Observer(emit))
     iterator = _Iterator(LoaderUse(0, _one))
     fetch, backward = next_hook(clock, _nothing), backward_hook(clock, _nothing)
     optimize = optimizer_hook(clock, _nothing, _nothing)

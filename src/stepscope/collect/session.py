@@ -20,7 +20,6 @@ from .registry import Registry
 from .sources import Sources
 from .step_clock.clock import State, StepClock
 from .step_clock.observer import Observer
-from .step_clock.training_thread import OFF
 from .step_clock.uncounted import inner_loop, leave_stepless, left_out
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -41,17 +40,17 @@ class Session(Observer):
 
     def __init__(self, run_dir: str, grad_enabled: Callable[[], bool]) -> None:
         self._run_dir = run_dir
-        self._records: list[bytes] = []
-        self.clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, grad_enabled, self._keep, self)
+        self._begin()
+        self.clock = StepClock(State(), time.monotonic_ns, _thread.get_ident, grad_enabled, self)
         self.registry = Registry(self.learn)
         atexit.register(self.close)
-        self._begin()
 
     def _begin(self) -> None:
-        self.clock.emit, self.clock.boundary = self._keep, uncompiled(self._open)
+        super().__init__(self._keep)
+        self.boundary = uncompiled(self._open)
         self._pid = os.getpid()
         self._recorder: Recorder | None = None
-        self._records = []
+        self._records: list[bytes] = []
         self._optimizers = 0
         self._facts: list[dict[str, Any]] = []
         self._notes: list[tuple[str, object]] = []
@@ -120,15 +119,13 @@ class Session(Observer):
 
     def _open(self, step: int) -> int:
         """The boundary of the first step: make the files, start the helpers, become quick. Returns the next flags."""
-        clock = self.clock
-        clock.boundary = None
         if _in_loader_worker():
-            clock.thread = OFF
+            self.clock.stop()
             return 0
         try:
             self._open_files()
         except own_errors() as error:
-            clock.thread = clock.state.thread = OFF
+            self.clock.stop()
             leave_note(self._run_dir, f"all steps of process {self._pid}", error)
             return 0
         atexit.register(self.close)  # again: before what was registered until now
@@ -137,10 +134,10 @@ class Session(Observer):
         self._attempt("trace", self._start_window)
         self._attempt("lines", self._start_lines)
         self._attempt("time of the garbage collector", self._start_collector)
-        if self._window is None and self._device is None:
-            return 0
-        clock.boundary = uncompiled(self._boundary)
-        return clock.boundary(step)
+        has_more = self._window is not None or self._device is not None
+        self.boundary = uncompiled(self._boundary) if has_more else None
+        self.clock.connect()
+        return self.boundary(step) if self.boundary is not None else 0
 
     def _open_files(self) -> None:
         torch = sys.modules["torch"]
@@ -155,7 +152,7 @@ class Session(Observer):
         write = recorder.open_mapped(files.STEPS, STEP.magic, STEP.struct.size).writer()
         for record in self._records:
             write(record)
-        self.clock.emit = write
+        self.emit = write
         self._recorder = recorder
         self._records = []
         for what, why in self._notes:
@@ -215,7 +212,7 @@ class Session(Observer):
 
     def _boundary(self, step: int) -> int:
         """The end of `step`: device event, traced window. Returns the flags of the next step."""
-        clock, flags = self.clock, 0
+        flags = 0
         if self._device is not None:
             try:
                 self._device.step_ended(step)
@@ -225,16 +222,23 @@ class Session(Observer):
         if self._window is not None:
             try:
                 flags = self._window.boundary(step) or 0
-                clock.edge = self._window.edge if self._window.active else None
+                self._cut_by(self._window.edge if self._window.active else None)
                 if not self._window.live:
                     self._window = None
             except own_errors() as error:
-                self._window = clock.edge = None
+                self._window = None
+                self._cut_by(None)
                 flags = FLAG_TRACING
                 self.note("trace", error)
         if self._window is None and self._device is None:
-            clock.boundary = None
+            self.boundary = None
+            self.clock.connect()
         return flags
+
+    def _cut_by(self, edge: Callable[[], int | None] | None) -> None:
+        if edge != self.edge:
+            self.edge = edge
+            self.clock.connect()
 
     def _attempt(self, what: str, write: Callable[[Recorder], Any]) -> None:
         try:
@@ -256,8 +260,7 @@ class Session(Observer):
         for what, why in left_out(self.clock):
             recorder.note(what, why)
         leave_ending(self._run_dir, self._pid)
-        self.clock.thread = self.clock.state.thread = OFF
-        self.clock.edge = self.clock.boundary = None
+        self.clock.stop()
         for what, helper in self._helpers:
             try:
                 helper.close()
@@ -272,8 +275,8 @@ class Session(Observer):
     def forked(self) -> None:
         """In a forked child: touch none of the parent's files, and begin anew, in case this child trains."""
         helpers, recorder = self._helpers, self._recorder
-        self.clock.restart()
         self._begin()
+        self.clock.restart()
         for _, helper in helpers:
             abandon = getattr(helper, "abandon", None)
             if abandon is not None:

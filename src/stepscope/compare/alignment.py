@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from stepscope.compare.calls import CallTree, call_tree, digests, preorder
+from stepscope.compare.alignable_tree import AlignableTree, alignable_tree, digests, preorder
 from stepscope.compare.names import call_name
 from stepscope.compare.sequences import Pairs, common
 
@@ -32,22 +32,22 @@ class Union:
     `shortened` are the rows whose names differ by numbers of instances or arguments.
     """
 
-    tree: CallTree
+    tree: AlignableTree
     at_a: Ints
     at_b: Ints
     shortened: Bools
 
 
-def summed(trees: Iterable[CallTree]) -> CallTree:
+def summed(trees: Iterable[AlignableTree]) -> AlignableTree:
     """One tree for all (one or more), with sums of the figures; those that are alike are added without a search."""
-    alike: dict[int, CallTree] = {}
+    alike: dict[int, AlignableTree] = {}
     for tree in trees:
         known = alike.get(int(tree.shape[0]))
         alike[int(tree.shape[0])] = replace(known, figures=known.figures + tree.figures) if known else tree
     return reduce(lambda a, b: united(a, b).tree, alike.values())
 
 
-def united(a: CallTree, b: CallTree) -> Union:
+def united(a: AlignableTree, b: AlignableTree) -> Union:
     """Lay two trees over each other. A call that is in B only comes after the pair before it."""
     partner, parent_a, parent_b = _partners(_Side.of(a), _Side.of(b))
     fresh, count = np.flatnonzero(partner < 0), len(a.parent)
@@ -61,7 +61,7 @@ def united(a: CallTree, b: CallTree) -> Union:
     return _union(a, b, np.where(parent < 0, -1, place[parent]), place, place[at_b])
 
 
-def _union(a: CallTree, b: CallTree, parent: Ints, place: Ints, at_b: Ints) -> Union:
+def _union(a: AlignableTree, b: AlignableTree, parent: Ints, place: Ints, at_b: Ints) -> Union:
     """The rows of A, and those of B that are fresh, at their places."""
     at_a, rows = place[: len(a.parent)], len(place)
     names = {name: number for number, name in enumerate(dict.fromkeys((*a.names, *b.names)))}
@@ -80,7 +80,7 @@ def _union(a: CallTree, b: CallTree, parent: Ints, place: Ints, at_b: Ints) -> U
         inputs[at], mark[at] = tree.inputs, tree.mark
         figures[at] += tree.figures
     parents[place] = parent
-    return Union(call_tree(tuple(names), label, inputs, mark, parents, figures), at_a, at_b, shortened)
+    return Union(alignable_tree(tuple(names), label, inputs, mark, parents, figures), at_a, at_b, shortened)
 
 
 def _pair_before(above: Ints, partner: Ints) -> Ints:
@@ -108,7 +108,7 @@ class _Side:
     parent: Ints
 
     @classmethod
-    def of(cls, tree: CallTree) -> "_Side":
+    def of(cls, tree: AlignableTree) -> "_Side":
         inputs = tree.inputs.astype(np.uint64) << np.uint64(32)
         short = digests(tuple(map(call_name, tree.names)))[tree.label]
         return cls(

@@ -19,8 +19,8 @@ from stepscope.analyses.lib.host_events import HostTree, enumerated, host_tree
 from stepscope.analyses.lib.launch_calls import launches
 from stepscope.analyses.lib.markers import is_backward
 from stepscope.analyses.lib.result_tables import RECORD_TRACE
+from stepscope.compare.alignable_tree import AlignableTree, alignable_tree, levels_of
 from stepscope.compare.alignment import summed
-from stepscope.compare.calls import CallTree, call_tree, levels_of
 from stepscope.core.errors import MissingData
 from stepscope.core.nesting import Nesting, nest
 from stepscope.core.run import Run
@@ -59,7 +59,7 @@ class CallTrees:
     `on_device`: device work is known by the calls that launched it.
     """
 
-    tree: CallTree
+    tree: AlignableTree
     steps: int
     count: int
     on_device: bool
@@ -194,14 +194,14 @@ def _within(parent: Ints, kept: Ints) -> Ints:
     return place[parent[kept]]
 
 
-def _rooted(flat: _Flat, part: slice) -> CallTree:
+def _rooted(flat: _Flat, part: slice) -> AlignableTree:
     """The rows of a step below a root; those of other threads below a row of their own, at the end."""
     aside, parent = flat.aside[part], flat.parent[part]
     on_main = int((~aside).sum())
     outermost = np.where(aside, on_main + 1, 0)
     inner = np.where(parent < 0, outermost, parent - part.start + np.where(aside, 2, 1))
     at = [0, on_main]
-    return call_tree(
+    return alignable_tree(
         names=(*flat.names, "", OTHERS),
         label=np.insert(flat.label[part], at, [len(flat.names), len(flat.names) + 1]),
         inputs=np.insert(flat.inputs[part], at, 0),

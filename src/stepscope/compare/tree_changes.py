@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from stepscope.compare.alignable_tree import AlignableTree, levels_of
 from stepscope.compare.alignment import Union, united
 from stepscope.compare.call_trees import OTHERS, CallTrees
-from stepscope.compare.calls import CallTree, levels_of
 from stepscope.compare.changes import Change, Changes, Match, by_difference, with_shares
 from stepscope.compare.series import divided
 
@@ -70,7 +70,7 @@ def tree_changes(a: CallTrees | None, b: CallTrees | None) -> dict[str, Changes]
     }
 
 
-def _laid_over(a: CallTree, b: CallTree) -> tuple[Union, Ints, Ints]:
+def _laid_over(a: AlignableTree, b: AlignableTree) -> tuple[Union, Ints, Ints]:
     """Both trees, and the figures of each; what sorts first is taken first, so that A and B may change places."""
     swapped = _order(b) < _order(a)
     union = united(b, a) if swapped else united(a, b)
@@ -82,7 +82,7 @@ def _laid_over(a: CallTree, b: CallTree) -> tuple[Union, Ints, Ints]:
     return union, figures[0], figures[1]
 
 
-def _order(tree: CallTree) -> tuple[bytes, ...]:
+def _order(tree: AlignableTree) -> tuple[bytes, ...]:
     return tuple(column.tobytes() for column in (tree.key, tree.inputs, tree.parent, tree.mark))
 
 

@@ -11,10 +11,11 @@ from typing import Literal
 
 import numpy as np
 
+from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
 from stepscope.compare.statistics import Ratio
 from stepscope.core.errors import BadInput
 from stepscope.experiments.successive_halving import ENOUGH_ROUNDS, Results, SuccessiveHalving
-from stepscope.experiments.trial_result import AS_IT_IS, MOST_WORKERS, Loader, Setting, Trial, TrialResult
+from stepscope.experiments.trial_result import AS_IT_IS, Loader, Setting, Trial, TrialResult
 
 __all__ = ["Row", "TuneAnswer", "initial_workers", "tune_loader", "workers_to_try"]
 

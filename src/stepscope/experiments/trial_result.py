@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
 from stepscope.analyses.input_pipeline.lib.loader_overrides import overrides_of
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
@@ -16,11 +17,9 @@ from stepscope.core.run import Run
 from stepscope.experiments.initial_workers import simulated_workers
 from stepscope.models.pipeline import samples_within
 
-__all__ = ["AS_IT_IS", "MOST_WORKERS", "Loader", "Setting", "Trial", "TrialResult", "trial_result", "warm_up"]
+__all__ = ["AS_IT_IS", "Loader", "Setting", "Trial", "TrialResult", "trial_result", "warm_up"]
 
 WARM_UP = 20  # steps: caches, clocks and autotuning; and a loader starts with a store that it then lives off
-MOST_WORKERS = 16
-"""Beyond it, workers rarely win: storage, memory bandwidth or the training process limits."""
 
 _FILLINGS = 2  # times that the store of ready batches must have been used up before the pace is that of the workers
 _KEPT = 10  # steps that must be left after it: of a shorter run only the first third is dropped

@@ -16,6 +16,7 @@ from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_transforms import loader_transforms
 from stepscope.analyses.input_pipeline.loader_workers import loader_workers
+from stepscope.analyses.lib.library_code import is_installed
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Evidence, Gain, Place
 from stepscope.core.run import Run
@@ -50,7 +51,6 @@ COMPUTING = ("cores", "workers", "no workers")  # limits of a step that less wor
 MIN_BUSY = 0.8  # of the workers' time: with less they stand idle, and more of them would too
 TRIED = (1, 2, 3, 4, 6, 8, 10, 12, 14, MOST_WORKERS)  # workers: a tenth more or less makes no difference
 _COLLATE = "torch.utils.data._utils.collate."
-_LIBRARY = ("site-packages", "dist-packages", "lib/python3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +312,6 @@ def _place(run: Run, rank: int, stage: str, name: str) -> Place | None:
         return None
     own = rows.filter((pl.col("rank") == rank) & (pl.col("stage") == stage) & (pl.col("name") == name))
     for file, line in own.select("file", "line").drop_nulls().iter_rows():
-        if not any(part in file for part in _LIBRARY):
+        if not is_installed(file):
             return Place(file=file, line=line, symbol=name)
     return None

@@ -36,22 +36,18 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderChange:
-    """What is different. None and nothing: as it was recorded.
-
-    `faster` are pairs (name, factor): a stage (sample, transform, decode, read, label, collate, fetch: the whole
-    of it, serialize, step: what the training process does) or a class, function or label, in full or its last part,
-    whose own time is divided by the factor; infinity leaves it out. `batch` divides the bytes of a batch: what torch's
-    own collating, serializing and the first touch by training take. `persistent` keeps workers from epoch to epoch.
-    `batch_size` is the number of samples in a batch: steps are then of so many. `moved` is the time (ns) of work on a
-    batch that training does besides, such as what no worker does any more; with a device it is taken to run there.
-    """
+    """What is different. None and nothing: as it was recorded."""
 
     workers: int | None = None
     prefetch: int | None = None
-    batch_size: int | None = None
+    batch_size: int | None = None  # samples in a batch: steps are then of so many
     faster: tuple[tuple[str, float], ...] = ()
-    persistent: bool = False
-    moved: float = 0.0
+    """Pairs (name, factor): a stage (sample, transform, decode, read, label, collate, fetch: the whole of it,
+    serialize, step: what the training process does) or a class, function or label, in full or its last part, whose own
+    time is divided by the factor; infinity leaves it out. `batch` divides the bytes of a batch: what torch's own
+    collating, serializing and the first touch by training take."""
+    persistent: bool = False  # workers last from epoch to epoch
+    moved: float = 0.0  # ns of work on a batch that training does besides; with a device it is taken to run there
 
 
 AS_RECORDED = LoaderChange()
@@ -68,29 +64,22 @@ class Contention:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoaderModel:
-    """A pipeline whose simulation was fitted to it.
-
-    `off` is the part of the time off the CPU in a fetch that is no wait for a core; `cpu_contention` scales the waits
-    for a core; `step` is the length (ns) of what the training process does with a batch where it has all cores it wants
-    and has not waited; `waited` is the part of the recorded steps that had; `hold` is how long (ns) a worker that is at
-    its next batch lets the training process wait for one that is ready. `miss` is the relative error of the simulated
-    step. `tried` says that a trial measured `cold_cache_slowdown`, and `disturbed` what part of the cores other
-    programs used in the run or the trial, whichever was more. `here` is the wall time (ns) of a batch that the training
-    process made itself in the trial, with its own threads; None where it did not.
-    """
+    """A pipeline whose simulation was fitted to it; times in ns."""
 
     pipeline: Pipeline
     contention: Contention
     cold_cache_slowdown: ColdCacheSlowdown
-    off: float
-    cpu_contention: float
+    off: float  # part of the time off the CPU in a fetch that is no wait for a core
+    cpu_contention: float  # factor of the waits for a core
     step: float
-    waited: float
-    hold: float
-    miss: float
-    tried: bool
-    disturbed: float = 0.0
+    """What the training process does with a batch where it has all cores it wants and has not waited."""
+    waited: float  # part of the recorded steps that waited
+    hold: float  # for so long a worker at its next batch lets the training process wait for one that is ready
+    miss: float  # relative error of the simulated step
+    tried: bool  # a trial measured `cold_cache_slowdown`
+    disturbed: float = 0.0  # part of the cores that other programs used in the run or the trial, whichever was more
     here: float | None = None
+    """Wall time of a batch that the training process made itself in the trial, with its own threads; None: none."""
 
 
 HALF = 64  # batches of a simulation, drawn once and made twice: its second half counts, and is to be of the known mean
@@ -124,22 +113,17 @@ MADE_HERE = 0.1  # the part by which it is assumed to differ where a trial made 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What a replica is made of: batches (CPU time, wall time), contention, cpu_contention, cold_cache_slowdown, and
-    two factors of what was not recorded, 1 as assumed: `transfer_cost` of what is new with the first worker, `threaded`
-    of fetches that move into or out of workers. `beside`: by what part of it calls get shorter when one that fills the
-    caches is left out; `first_touch_cost`, 1 as measured before: a factor of what the first touch of a batch takes.
-    `growing`, 0 to 1: where in its range the growth of a step with its samples is.
-    """
+    """What a replica is made of."""
 
-    batches: Floats
+    batches: Floats  # rows (CPU time, wall time)
     contention: float
     cpu_contention: float
     cold_cache_slowdown: float
-    transfer_cost: float = 1.0
-    threaded: float = 1.0
-    beside: float = sum(BESIDE) / 2
-    first_touch_cost: float = 1.0
-    growing: float = 0.5
+    transfer_cost: float = 1.0  # factor of what is new with the first worker and was not recorded
+    threaded: float = 1.0  # factor of fetches that move into or out of workers
+    beside: float = sum(BESIDE) / 2  # calls get shorter by this part of one that fills the caches and is left out
+    first_touch_cost: float = 1.0  # factor of what the first touch of a batch takes
+    growing: float = 0.5  # 0 to 1: where in its range the growth of a step with its samples is
 
 
 def draw_replica(model: LoaderModel, replica: int) -> Draw:

@@ -27,31 +27,24 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """One thing to simulate. Times in ns of a thread that has a core to itself.
-
-    `fetch` is a row (CPU time, other time) for each batch; `feed` the CPU time of serializing one; `step` the length of
-    a step and `step_cpu` its CPU time, in all threads. `foreign` threads of other programs always want a core. CPU
-    times hold with `at` busy cores and grow by the share `contention` of their length on one with each busy core more.
-    `cpu_contention` scales the time that threads wait for a core: above 1 the system divides cores less well than
-    equally. `kept` is the part of the cores that is in use where more threads want one than there are. A step that has
-    waited for its batch takes the share `cold_cache_slowdown` longer. A worker that is at its next fetch hands a batch
-    over when that has ended or, at the latest, `hold` later, as it keeps Python's lock for so long.
-    """
+    """One thing to simulate. Times in ns of a thread that has a core to itself."""
 
     workers: int
     prefetch: int
-    fetch: Floats
-    feed: float
+    fetch: Floats  # a row (CPU time, other time) for each batch
+    feed: float  # CPU time of serializing a batch
     step: float
-    step_cpu: float
+    step_cpu: float  # CPU time of a step, in all threads
     cores: float
-    foreign: float = 0.0
-    contention: float = 0.0
-    at: float = 1.0
-    cpu_contention: float = 1.0
-    cold_cache_slowdown: float = 0.0
-    kept: float = 1.0
+    foreign: float = 0.0  # threads of other programs that always want a core
+    contention: float = 0.0  # part of their length on one core by which CPU times grow with each busy core more
+    at: float = 1.0  # busy cores with which the CPU times hold
+    cpu_contention: float = 1.0  # factor of waits for a core: above 1 the system divides cores less well than equally
+    cold_cache_slowdown: float = 0.0  # part by which a step takes longer that has waited for its batch
+    kept: float = 1.0  # part of the cores that is in use where more threads want one than there are
     hold: float = 0.0
+    """A worker that is at its next fetch hands a batch over when that has ended or, at the latest, so much later: it
+    keeps Python's lock for so long."""
 
 
 _NUMBERS = tuple(field.name for field in fields(Case) if field.name != "fetch")

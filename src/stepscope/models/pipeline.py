@@ -33,51 +33,37 @@ MOST_ASLEEP = 2.0  # times its CPU time: one that takes longer is a wait for a b
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pipeline:
-    """The measured input pipeline of a rank; times in ns, of a batch unless said otherwise.
-
-    `step` is the mean length of a training step without `restart`, the part of it that beginning an epoch takes, which
-    `starts` of the steps do; it uses up `batches` batches. `fetch` has a row (CPU time, wall time) for each fetch: CPU
-    time of all threads of its process, as far as it is not longer than the fetch. With `sampled` only one of several
-    was recorded, and has as many rows as it stands for. `alone` is the CPU time of the thread that makes the batch,
-    `further` that of threads beside it and the one that serializes. `size` are the bytes of a batch that training on
-    the CPU touches, 0 where that is not known. `own` is what the training process does with a batch, wall time,
-    `own_cpu` its CPU time there, in all of its `threads`, and `stood` the wall time in which it could run but had no
-    core, None if nobody watched; `transfer_cost` the wall time to get a batch that is ready, and `held` the mean wait
-    besides for a worker whose Python is busy with its next batch; `feed` the CPU time of serializing one, None if there
-    was no worker. `waited` is the wall time of a fetch in which its worker could run but had no core, None if nobody
-    watched. `cores` are those of the rank; `job` and `foreign` the cores that it and other programs used, None if
-    nobody watched. `device` says that there is one, `unseen` that it may have worked while the training process waited
-    for a batch. `batch_size` are the samples in a batch, None with a batch sampler of the user's own.
-    """
+    """The measured input pipeline of a rank; times in ns, of a batch unless said otherwise."""
 
     rank: int
     workers: int
     prefetch: int
     persistent: bool
-    batches: float
-    step: float
-    restart: float
-    starts: float
+    batches: float  # that a step uses up
+    step: float  # mean length of a training step without `restart`
+    restart: float  # the part of a mean step that beginning an epoch takes
+    starts: float  # the part of the steps that begin an epoch
     fetch: npt.NDArray[np.float64]
-    waited: float | None
+    """A row (CPU time, wall time) for each fetch: CPU time of all threads of its process, at most the wall time."""
+    waited: float | None  # of a fetch: its worker could run but had no core; None if nobody watched
     collate: float
-    feed: float | None
-    transfer_cost: float
-    held: float
-    own: float
-    own_cpu: float | None
-    stood: float | None
-    cores: float
-    job: float | None
-    foreign: float | None
-    unseen: bool
+    feed: float | None  # CPU time of serializing a batch; None without workers
+    transfer_cost: float  # wall time to get a batch that is ready
+    held: float  # mean wait besides, for a worker whose Python is busy with its next batch
+    own: float  # wall time of what the training process does with a batch
+    own_cpu: float | None  # its CPU time there, in all of its `threads`
+    stood: float | None  # wall time there in which it could run but had no core; None if nobody watched
+    cores: float  # of the rank
+    job: float | None  # cores that the rank used; None if nobody watched
+    foreign: float | None  # cores that other programs used; None if nobody watched
+    unseen: bool  # there is a device, which may have worked while the training process waited for a batch
     calls: tuple[Call, ...]
-    alone: float = 0.0
-    further: float = 0.0
-    size: float = 0.0
-    sampled: bool = False
-    batch_size: int | None = None
-    device: bool = False
+    alone: float = 0.0  # CPU time of the thread that makes the batch
+    further: float = 0.0  # CPU time of threads beside it and the one that serializes
+    size: float = 0.0  # bytes that training on the CPU touches; 0 where that is not known
+    sampled: bool = False  # only one fetch of several was recorded, and `fetch` has it as often as it stands for
+    batch_size: int | None = None  # samples; None with a batch sampler of the user's own
+    device: bool = False  # there is one
     threads: int = 1
 
 

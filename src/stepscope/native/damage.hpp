@@ -1,5 +1,5 @@
-// Finds where a list of events goes on behind an event that is damaged beyond mending, as the reader of whole texts
-// (json_repair.py) does, where that is certain: in plain text, without anything in it that the reader would mend.
+// Finds where a list of events goes on behind an event that is damaged beyond repair, as the reader of whole texts
+// (json_repair.py) does, where that is certain: in plain text, without anything in it that the reader would repair.
 #pragma once
 
 #include <cstddef>

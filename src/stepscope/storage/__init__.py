@@ -28,9 +28,9 @@ def open_run(
 ) -> Run:
     """Open a run directory, a trace, a folder of ranks, a pattern such as `traces/*.json.gz`, or several of these.
 
-    With `workers`, several ranks are opened apart (`store.ranks`), and `first`, which the caller will compute on the
+    With `workers`, several ranks are opened apart (`storage.ranks`), and `first`, which the caller will compute on the
     run, is computed on each meanwhile; without, all are read into this process. `use_cache` keeps parsed tables, see
-    `store.cache`. Raises BadInput, which says what to do next.
+    `storage.cache`. Raises BadInput, which says what to do next.
     """
     words = [path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path)
     paths = named(words)

@@ -1,9 +1,9 @@
 """The cache: a trace is parsed once, and opening it again reads only the columns that are asked for.
 
 An entry holds all tables of one trace file: events, processes, devices, meta data, what was skipped. It is found by the
-content of the trace (`store.content`) and by everything that decides what is made of it: the version of stepscope, the
-core tables' columns, and the files of the importers themselves, so a changed importer never meets an entry of the one
-before. Where the rank is not in the trace it may be in the name of the file, so there the name counts too.
+content of the trace (`storage.content`) and by everything that decides what is made of it: the version of stepscope,
+the core tables' columns, and the files of the importers themselves, so a changed importer never meets an entry of the
+one before. Where the rank is not in the trace it may be in the name of the file, so there the name counts too.
 
 A cache that cannot be used is said once and costs nothing but time.
 """

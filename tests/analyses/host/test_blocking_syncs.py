@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from stepscope.analyses.host.blocking_syncs import blocking_syncs
-from stepscope.analyses.lib.call_sites import is_library, user_site
+from stepscope.analyses.lib.call_sites import user_site
+from stepscope.analyses.lib.library_code import is_library
 from stepscope.core.errors import MissingData
 from stepscope.core.synth import MS, Synth
 from stepscope.storage import open_run

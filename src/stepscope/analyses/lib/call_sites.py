@@ -1,42 +1,22 @@
 """The line of the user's code that host events came from, by Python frames or recorded call stacks."""
 
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.lib.host_events import THREAD, HostTree
+from stepscope.analyses.lib.library_code import is_library
 from stepscope.core.nesting import innermost, nest
 from stepscope.core.run import Run
 
-__all__ = ["CallSite", "call_sites", "is_library", "site_table", "user_site"]
+__all__ = ["CallSite", "call_sites", "site_table", "user_site"]
 
 Ints = npt.NDArray[np.int64]
 _FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d{1,9})\): (?P<function>.+)")
-_LIBRARY_PATH = re.compile(
-    r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|torchinductor_|^<"
-    r"|[/\\]torch[/\\](?:_|nn|optim|utils|autograd|cuda|distributed|profiler|amp|fx|jit|backends|functional|overrides)"
-)
-# Profilers cut a file's path at the folder that Python found it in, so libraries and the user's own modules look alike;
-# these are the libraries that training jobs commonly call through.
-_LIBRARIES = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        accelerate aiter apex av clearml composer cv2 datasets deepspeed diffusers einops evaluate fairscale fastai
-        flash_attn huggingface_hub ignite joblib jax lightning lightning_fabric lightning_utilities matplotlib megatron
-        mlflow monai numba numpy pandas peft PIL polars pyarrow pydantic pytorch_lightning ray safetensors scipy
-        sentence_transformers skimage sklearn stepscope tensorboard tensorboardX tensorstore timm tokenizers torch
-        torch_guard torch_geometric torchaudio torchdata torchmetrics torchtext torchvision tqdm transformer_engine
-        transformers triton triton_kernels trl typing_extensions urllib3 vllm wandb webdataset xformers yaml zarr
-        """,
-    )
-)
 _SITE = {"file": pl.String, "line": pl.Int64, "function": pl.String, "text": pl.String}
 _DEPTH = 64  # frames of a stack that are kept; deeper ones are recursion
 
@@ -82,15 +62,6 @@ def user_site(frames: Iterable[str]) -> CallSite:
         if match and not is_library(match["file"]):
             return CallSite(match["file"], int(match["line"]), kept, match["function"])
     return CallSite(None, None, kept)
-
-
-@cache
-def is_library(file: str) -> bool:
-    """Whether a file of a frame belongs to Python, torch or an installed library, not to the user."""
-    if _LIBRARY_PATH.search(file):
-        return True
-    top = re.split(r"[/\\]", file)[0].removesuffix(".py")
-    return top in sys.stdlib_module_names or top in _LIBRARIES
 
 
 def _python_stacks(frames: pl.DataFrame, tree: HostTree, rows: Ints) -> list[CallSite | None]:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import numpy as np
 import polars as pl
 
-from stepscope.analyses.lib.call_sites import is_library
+from stepscope.analyses.lib.library_code import is_library
 from stepscope.core.call_tree import CallTree, apportioned, call_tree, subtree_sums
 from stepscope.core.schema import Column
 

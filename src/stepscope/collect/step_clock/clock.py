@@ -45,10 +45,8 @@ _CALLED_BY_HOOKS = (
 class StepClock(TrainingThread):
     """Accounts the training thread's time. `now` gives ns, `ident` the thread, `grad_enabled` torch's grad mode.
 
-    What the owner may set: `emit(record)` takes each finished record; `boundary(step)`, or None, is called after it and
-    returns the next step's flags, its own time belongs to no step; `edge()`, or None, is called inside a step that is
-    traced and may have to be cut short. `observer` is told what was learned. `busy` is true inside a fetch or a
-    backward: what happens in there is part of it. `has_optimizer`: one of torch's was ever made.
+    `observer` gets the records and is told what was learned; nobody sets anything here. `busy` is true inside a fetch
+    or a backward: what happens in there is part of it. `has_optimizer`: one of torch's was ever made.
     """
 
     __slots__ = (
@@ -61,12 +59,10 @@ class StepClock(TrainingThread):
         now: Callable[[], int],
         ident: Callable[[], int],
         grad_enabled: Callable[[], bool],
-        emit: Callable[[bytes], Any],
-        observer: Observer | None = None,
+        observer: Observer,
     ) -> None:
-        self.state, self.now, self.ident, self.grad_enabled, self.emit = state, now, ident, grad_enabled, emit
-        self.boundary: Callable[[int], int] | None = None
-        self.observer = observer or Observer()
+        self.state, self.now, self.ident, self.grad_enabled = state, now, ident, grad_enabled
+        self.observer = observer
         self.has_optimizer = False
         self.restart()
 
@@ -84,7 +80,7 @@ class StepClock(TrainingThread):
         state.phase = state.step = 0
         state.traced = False
         self.forget_threads()
-        self.edge: Callable[[], int | None] | None = None
+        self.connect()
         self.busy = self.by_backward = self.closures = self.foreign = self.failed = self.voting = False
         self.depth = self.unobserved = self.leader = self.inner_steps = 0
         self.turns = Turns(self._vacant, self.observer.met_optimizer)
@@ -99,6 +95,21 @@ class StepClock(TrainingThread):
         self.forward = self.backward = self.optimizer = self.micro = self.flags = 0
         self.expected = self.inner_forward = 0
         self.gc_mark = state.gc_ns
+
+    def connect(self) -> None:
+        """Take what the observer has replaced: it is called from now on, unless the clock has stopped."""
+        observer = self.observer
+        if self.thread != OFF:
+            self.emit, self.boundary, self.edge = observer.emit, observer.boundary, observer.edge
+
+    def stop(self) -> None:
+        """Record nothing more: every hook passes straight through."""
+        self.thread = self.state.thread = OFF
+        self.edge = self.boundary = None
+
+    def optimizer_made(self) -> None:
+        """The job has an optimizer of torch's, so backward calls alone are no steps."""
+        self.has_optimizer = True
 
     # -- loader ------------------------------------------------------------------------------------------------------
 
@@ -371,8 +382,7 @@ class StepClock(TrainingThread):
 
     def fail(self, what: str, error: BaseException) -> None:
         """Our own code raised: stop recording for good, say so once, leave the job alone."""
-        self.thread = self.state.thread = OFF
-        self.edge = self.boundary = None
+        self.stop()
         self.touched.clear()
         if not self.failed:
             self.failed = True

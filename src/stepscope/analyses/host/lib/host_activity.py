@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.lib.call_sites import is_library, site_table, user_site
+from stepscope.analyses.lib.call_sites import site_table, user_site
 from stepscope.analyses.lib.dominant_range import Stretches, covering, nested
 from stepscope.analyses.lib.host_events import THREAD, HostTree
+from stepscope.analyses.lib.library_code import is_library
 from stepscope.analyses.lib.result_tables import at_rows
 from stepscope.analyses.modules.lib.module_calls import module_spans
 from stepscope.core.nesting import Nesting, outwards

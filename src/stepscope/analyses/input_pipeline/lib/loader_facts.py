@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stepscope.analyses.lib.cores import job_cores
+from stepscope.analyses.lib.library_code import is_installed
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.finding import Place, at
 from stepscope.core.run import Run, chain
@@ -16,7 +17,6 @@ MAKES_LOADER = "DataLoader"
 """The symbol of a line that makes a loader, whichever function it is in: many settings are given there."""
 
 _SINGLE = "_SingleProcessDataLoaderIter"
-_LIBRARY = ("site-packages", "dist-packages", "lib/python3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def _loading_themselves(run: Run) -> tuple[int, ...]:
 
 def _place(row: dict[str, object], what: str) -> tuple[Place, ...]:
     file, line = row[f"{what}_file"], row[f"{what}_line"]
-    if not isinstance(file, str) or not isinstance(line, int) or any(part in file for part in _LIBRARY):
+    if not isinstance(file, str) or not isinstance(line, int) or is_installed(file):
         return ()
     return (Place(file=file, line=line, symbol=str(row.get(what) or "")),)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from stepscope.analyses.input_pipeline.loader_transforms import loader_transforms
+from stepscope.analyses.lib.library_code import INSTALLED
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
@@ -12,7 +13,6 @@ from stepscope.core.run import Run
 __all__ = ["WorkerCall", "of_training", "slowest_calls"]
 
 _MIN_SHARE = 0.1  # of the time in fetch: a call with less is beside the point
-_LIBRARY = r"/(site-packages|dist-packages|lib/python3[^/]*)/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def slowest_calls(run: Run, rank: int) -> tuple[WorkerCall, ...]:
     own = calls.filter(
         of_training(run, rank)
         & pl.col("line").is_not_null()
-        & ~pl.col("file").str.contains(_LIBRARY)
+        & ~pl.col("file").str.contains(INSTALLED)
         & (pl.col("share") >= _MIN_SHARE)
     ).sort(["own", "name"], descending=[True, False])
     return tuple(

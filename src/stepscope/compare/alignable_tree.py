@@ -6,7 +6,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CallTree", "call_tree", "digests", "levels_of", "preorder"]
+__all__ = ["AlignableTree", "alignable_tree", "digests", "levels_of", "preorder"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -14,7 +14,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CallTree:
+class AlignableTree:
     """Calls, each before those inside it; row 0 is the root, the only one without a `parent` (-1).
 
     `names[label]` is the name of a row, `inputs` a number for the shapes of its inputs (0: not recorded); `mark` tells
@@ -34,13 +34,13 @@ class CallTree:
     size: Ints
 
 
-def call_tree(
+def alignable_tree(
     names: tuple[str, ...], label: Ints, inputs: Ints, mark: Bools, parent: Ints, figures: Ints
-) -> CallTree:  # fmt: skip
+) -> AlignableTree:  # fmt: skip
     """The tree of these rows."""
     levels = levels_of(parent)
     key = digests(names)[label]
-    return CallTree(
+    return AlignableTree(
         names=names, label=label, inputs=inputs, mark=mark, parent=parent, figures=figures, key=key,
         shape=_shapes(key, parent, levels), size=_sizes(parent, levels),
     )  # fmt: skip
