@@ -1,5 +1,7 @@
 """Verdicts on small runs: faster, slower, the same, and inconclusive with the reason and what to do."""
 
+import json
+
 import pytest
 
 from stepscope.compare.comparison import Comparison
@@ -258,3 +260,23 @@ def test_the_precision_and_the_work_of_the_model_are_settings() -> None:
         ("aten::mm [[1000, 1000], [1000, 1000]]", "vanished"),
         ("aten::mm [[2000, 1000], [1000, 1000]]", "appeared"),
     }
+
+
+def job_of(command: list[str], data: str, elements: int, step: float = 40) -> Synth:
+    synth = looped(step).add("meta", source="run.json", key="command", value=json.dumps(command))
+    synth.add("loaders", loader=0, train=True, dataset=data, num_workers=2)
+    return synth.add("optimizers", rank=0, name="SGD", elements=elements)
+
+
+@pytest.mark.parametrize(
+    ("b", "begin"),
+    [
+        ((["python", "other.py"], "Texts", 500), "Different jobs (parameters differ). B is "),
+        ((["python", "other.py"], "Texts", 1000), "Different jobs (command and data set differ). B is "),
+        ((["python", "train.py", "--cache"], "Cached", 1000), "B is "),
+        ((["python", "train_fixed.py"], "Pictures", 1000), "B is "),
+    ],
+)
+def test_different_jobs_are_told_first_and_a_fixed_one_is_none(b: tuple[list[str], str, int], begin: str) -> None:
+    a = job_of(["/usr/bin/python3", "train.py"], "Pictures", 1000)
+    assert told(compared(a, job_of(*b, step=30))).startswith(begin)

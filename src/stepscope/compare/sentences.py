@@ -1,6 +1,7 @@
 """The outcome of a comparison in words: one sentence for the verdict, one for each doubt with what to do about it."""
 
 from stepscope.compare.comparison import Comparison
+from stepscope.compare.sameness import what_makes_them_different_jobs
 from stepscope.compare.series import Series
 from stepscope.compare.statistics import Ratio
 from stepscope.compare.verdict import ENOUGH, Doubt
@@ -18,7 +19,16 @@ _CLOCKS = "tracing makes steps longer"
 
 
 def verdict_text(comparison: Comparison) -> Text:
-    """The verdict in one sentence, or in two where it is inconclusive: why, and what to do."""
+    """The verdict in one sentence, or in two where it is inconclusive: why, and what to do. That the runs are of
+    different jobs is said first."""
+    verdict = _verdict(comparison)
+    differing = what_makes_them_different_jobs(comparison.settings)
+    if not differing:
+        return verdict
+    return Text(f"Different jobs ({' and '.join(differing)} differ). {verdict.text}", verdict.values)
+
+
+def _verdict(comparison: Comparison) -> Text:
     speed, ratio = comparison.speed, comparison.speed.ratio
     if comparison.one_recording:
         return _one_recording(speed.a)
