@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.core.errors import MissingData
@@ -94,7 +94,6 @@ def test_threads_are_events_that_open_and_close() -> None:
     assert [event["at"] // MS for event in second["events"]] == [15, 17]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=14))
 def test_any_events_are_balanced(spans: list[tuple[int, int]]) -> None:
     synth = Synth()

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.core.intervals import overlap_each, union
@@ -21,7 +21,6 @@ WINDOWS = st.tuples(st.integers(-5, 70), st.integers(1, 80))
 WIDTHS = st.integers(1, 30)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SPANS, WINDOWS, WIDTHS)
 def test_drawn_and_merged_are_all_of_the_window(
     spans: list[tuple[int, int]], window: tuple[int, int], width: int
@@ -49,7 +48,6 @@ def test_drawn_and_merged_are_all_of_the_window(
     assert seen == Counter(touching)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SPANS, WINDOWS)
 def test_inside_is_what_touches_a_window(spans: list[tuple[int, int]], window: tuple[int, int]) -> None:
     start, end = window[0], window[0] + window[1]
@@ -59,7 +57,6 @@ def test_inside_is_what_touches_a_window(spans: list[tuple[int, int]], window: t
         assert touches.tolist() == [first <= k < last for k in range(len(lane.start))]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SPANS.filter(lambda spans: any(length for _, length in spans)), WINDOWS, WIDTHS)
 def test_the_share_of_a_pixel_is_what_the_union_covers(
     spans: list[tuple[int, int]], window: tuple[int, int], width: int
@@ -78,7 +75,6 @@ def test_the_share_of_a_pixel_is_what_the_union_covers(
             assert value == time / (b - a)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.integers(0, 50), st.floats(-9, 9) | st.just(float("nan"))), min_size=1, max_size=20),
     WINDOWS, WIDTHS,

@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.timeline.lanes import SpanLane, lanes
@@ -29,7 +29,6 @@ def test_a_span_that_crosses_another_gets_a_lane_below_all() -> None:
     assert [lane.row.tolist() for lane in found] == [[0, 3], [1], [2]]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(SPANS)
 def test_all_spans_are_in_lanes_in_order_and_without_overlap(spans: list[tuple[int, int]]) -> None:
     found = made(spans)
