@@ -62,7 +62,7 @@ def page_file(run: Run, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def page(browser: Browser, page_file: str) -> Iterator[Page]:
-    with opened(browser, page_file, state=VIEW) as page:
+    with opened(browser, page_file, state=f"{VIEW}&flame-graph.tree=0") as page:  # of the training thread
         yield page
 
 
@@ -86,7 +86,7 @@ def test_what_is_drawn_is_what_show_says(
     of = TREES[analysis]
     rows: Any = json.loads(dumps(frame_document(analysis, of.columns, of(run))))["rows"]
     whole = rows[0]["total"]
-    with opened(browser, page_file, state=f"{VIEW}&flame-graph.tree={number or ''}") as page:
+    with opened(browser, page_file, state=f"{VIEW}&flame-graph.tree={number}") as page:
         assert page.locator(".flame").get_attribute("data-source") == analysis
         names = page.evaluate(f"{BOXES}.map(box => box.textContent)")
         assert names == [row["name"] for row in rows]
@@ -141,7 +141,7 @@ def test_arrows_lead_from_frame_to_frame_and_enter_zooms(page: Page) -> None:
 
 
 def test_a_search_says_the_share_that_matches_and_counts_nothing_twice(browser: Browser, page_file: str) -> None:
-    with opened(browser, page_file, state=VIEW) as page:
+    with opened(browser, page_file, state=f"{VIEW}&flame-graph.tree=0") as page:
         page.get_by_placeholder("Search frames").fill("train.py")
         matched = page.locator(".matched")
         assert matched.inner_text() == "Matched: 100 ms, 100 % of what is shown, 3 frames"
