@@ -19,7 +19,7 @@ from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.plural import plural
 from stepscope.core.report import Block, Table, Text, Value, Verdict
-from stepscope.core.run import Analysis, Run
+from stepscope.core.run import Analysis, Run, chain
 from stepscope.report.diagnose import Diagnosis, diagnose
 
 __all__ = ["Kind", "checks_done", "kind", "where_the_time_goes"]
@@ -45,8 +45,8 @@ def kind(run: Run) -> Kind:
     """Which first screen a run has."""
     if _captures(run):
         return "graph-capture"
-    ranks = set(run.optional("host", "rank")["rank"].drop_nulls().unique())
-    if ranks and ranks <= set(inferring_ranks(run)):
+    ranks = run.per_rank(_traced_ranks, chain)
+    if ranks and set(ranks) <= set(inferring_ranks(run)):
         return "inference"
     if not marks_steps(run):
         return "no-steps"
@@ -111,14 +111,24 @@ def _literal(words: str) -> str:
     return words.replace("{", "{{").replace("}", "}}")
 
 
+def _traced_ranks(run: Run) -> tuple[int, ...]:
+    """The ranks of which there are calls of the host."""
+    return tuple(run.optional("host", "rank")["rank"].drop_nulls().unique())
+
+
 def _captures(run: Run) -> bool:
     """Whether the launches of a trace were captured: nearly none of them left work on the device."""
+    counts = run.per_rank(_launches, chain)
+    launched, ran = sum(count[0] for count in counts), sum(count[2] for count in counts)
+    return launched >= ENOUGH_LAUNCHES and any(count[1] for count in counts) and ran < CAPTURED * launched
+
+
+def _launches(run: Run) -> tuple[tuple[int, int, int], ...]:
+    """Calls that launch, calls that begin or end a capture, and kernels that ran."""
     calls = run.where("host", pl.col("kind").is_in(["runtime", "driver"]), "name")["name"].cast(pl.String)
-    launched = int(calls.str.contains("LaunchKernel").sum())
-    if launched < ENOUGH_LAUNCHES or not calls.str.contains("BeginCapture|EndCapture|GetCaptureInfo").any():
-        return False
+    captures = int(calls.str.contains("BeginCapture|EndCapture|GetCaptureInfo").sum())
     ran = run.where("device", pl.col("kind") == "kernel", "kind").height
-    return ran < CAPTURED * launched
+    return ((int(calls.str.contains("LaunchKernel").sum()), captures, ran),)
 
 
 def _largest(run: Run, found: Kind) -> list[Block]:

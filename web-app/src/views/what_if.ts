@@ -41,7 +41,7 @@ export const whatIf: View = {
 
 class WhatIf {
   private readonly told = element("p", { class: "answer", role: "status" });
-  private readonly box = element("div", { class: "chart what-if", role: "img" });
+  private readonly box = element("div", { class: "chart what-if" });
   private readonly note = element("p", { class: "quiet" });
   private readonly controls = element("div", { class: "sliders" });
   private shown: Predicted | null = null;
@@ -83,6 +83,8 @@ class WhatIf {
     this.clean?.();
     this.clean = undefined;
     fill(this.box);
+    this.box.removeAttribute("role");
+    this.box.removeAttribute("aria-label");
   }
 
   private query(): string {
@@ -145,6 +147,7 @@ class WhatIf {
     const saved = row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer;
     fill(this.told, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(` ${words.ofStep} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")}), ${quantity(Math.abs(row.saved), "ns")} ${saved}; ${words.whatIf.limitedBy} ${named(row.limited_by, words)}`));
     this.note.textContent = plain(row.basis, 400);
+    this.box.setAttribute("role", "img"); // only once it holds a chart, which has words
     this.box.setAttribute("aria-label", `${words.whatIf.title}: ${(this.shown?.rows ?? []).map((one) => `${one.workers}: ${quantity(one.step, "ns")}`).join("; ")}`);
     this.clean?.();
     this.clean = drawChart(this.box, () => option(this.shown?.rows ?? [], row.workers, this.shown?.settings?.workers ?? null, this.app));

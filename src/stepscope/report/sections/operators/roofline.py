@@ -7,7 +7,7 @@ from stepscope.analyses.operators.lib.roofline_times import timed_calls
 from stepscope.analyses.operators.mfu import mfu
 from stepscope.analyses.operators.roofline_kinds import roofline_kinds
 from stepscope.core.report import Block, Roof, Roofline, RooflinePoint, Section, Text, Value
-from stepscope.core.run import Run
+from stepscope.core.run import Run, stack
 from stepscope.report.sections import RANKS_SHOWN, excerpt, has_device_work, is_traced, literal, many
 
 __all__ = ["SECTION"]
@@ -33,33 +33,34 @@ def build(run: Run) -> list[Block]:
 
 def _chart(run: Run) -> list[Block]:
     """The kinds of work of the device that computes longest, below the roofs of the precisions that it used."""
-    calls = timed_calls(run).calls.drop_nulls(("flops", "bytes", "peak", "memory_speed"))
-    calls = calls.filter((pl.col("flops") > 0) & (pl.col("bytes") > 0) & (pl.col("time") > 0))
-    if calls.is_empty():
+    work = run.per_rank(_placed_work, stack)
+    if work.is_empty():
         return []
-    busiest = calls.group_by("rank", "device", "gpu").agg(pl.col("time").sum()).sort("time", descending=True)
+    busiest = work.group_by("rank", "device", "gpu").agg(pl.col("time").sum()).sort("time", descending=True)
     rank, device, gpu, _ = busiest.row(0)
-    own = calls.filter(pl.col("rank").eq_missing(rank), pl.col("device").eq_missing(device))
+    own = work.filter(pl.col("rank").eq_missing(rank), pl.col("device").eq_missing(device))
     sums = own.group_by("kind").agg(pl.col("flops", "bytes", "time").sum()).sort("time", descending=True)
-    label = (
-        pl.when(pl.col("kind").is_in(HEAVY)).then(pl.col("precision").fill_null("unknown")).otherwise(pl.lit(_LIGHT))
-    )
-    roofs = own.group_by("peak", label=label).agg(pl.col("time").sum()).sort("time", descending=True)
+    roofs = own.group_by("peak", "label").agg(pl.col("time").sum()).sort("time", descending=True)
     points = tuple(
         RooflinePoint(kind, flops / moved, flops / time * _SECOND, time)
         for kind, flops, moved, time in sums.iter_rows()
     )
     labels = {peak: name for peak, name, _ in reversed(roofs.rows())}  # of two with one peak, the longer used
-    several = calls["rank"].n_unique() > 1 or calls["device"].n_unique() > 1
+    several = work["rank"].n_unique() > 1 or work["device"].n_unique() > 1
     title = f"Roofline of {gpu}" + (f", rank {rank}" if several else "")
-    return [
-        Roofline(
-            title,
-            own["memory_speed"][0],
-            tuple(Roof(labels[peak], peak) for peak in sorted(labels, reverse=True)),
-            points,
-        )
-    ]
+    drawn = tuple(Roof(labels[peak], peak) for peak in sorted(labels, reverse=True))
+    return [Roofline(title, own["memory_speed"][0], drawn, points)]
+
+
+def _placed_work(run: Run) -> pl.DataFrame:
+    """Sums of the calls that have a place in the chart, by device, kind of work and roof."""
+    calls = timed_calls(run).calls.drop_nulls(("flops", "bytes", "peak", "memory_speed"))
+    calls = calls.filter((pl.col("flops") > 0) & (pl.col("bytes") > 0) & (pl.col("time") > 0))
+    precision = pl.col("precision").fill_null("unknown")
+    label = pl.when(pl.col("kind").is_in(HEAVY)).then(precision).otherwise(pl.lit(_LIGHT))
+    return calls.group_by(
+        "rank", "device", "gpu", "kind", "peak", "memory_speed", label=label, maintain_order=True
+    ).agg(pl.col("flops", "bytes", "time").sum())
 
 
 def _utilization(run: Run) -> list[Block]:
