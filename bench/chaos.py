@@ -27,7 +27,7 @@ from chaos_faults import COLLECT
 from chaos_job import VARIANTS, options
 
 JOB = Path(__file__).with_name("chaos_job.py")
-ROUND = 250  # jobs of a warm process, which takes as long to start as some tens of them
+ROUND = 125  # jobs of a warm process, which takes as long to start as twenty of them
 HOOKS = ("compiled", "python")
 EXITS = {"failing": 1, "evaluating": 3}
 """How jobs end that do not end with 0."""

@@ -6,13 +6,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepscope.collect.garbage import Collector
 from stepscope.collect.guards import own_errors
+from stepscope.collect.session import Session
 from stepscope.collect.step_clock.state import State
+from stepscope.collect.step_clock.training_thread import OFF
 
 
 class TooLongError(Exception):
@@ -80,3 +83,16 @@ def test_a_mistake_while_python_collects_is_not_printed(monkeypatch: pytest.Monk
         collector.close()
     assert printed == []
     assert state.gc_ns > 0  # what it can do it does
+
+
+def test_a_mistake_at_the_end_of_the_job_is_not_printed(tmp_path: Path) -> None:
+    session = Session(str(tmp_path), lambda: True)
+    del session.clock.turns
+    session.close()  # Python calls it at exit, and would print what it raises
+
+
+def test_a_mistake_in_a_forked_child_is_not_printed(tmp_path: Path) -> None:
+    session = Session(str(tmp_path), lambda: True)
+    session.clock.observer = None  # type: ignore[assignment]
+    session.forked()  # Python calls it in the child, and would print what it raises
+    assert session.clock.thread == OFF

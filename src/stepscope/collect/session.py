@@ -251,15 +251,26 @@ class Session(Observer):
 
     def close(self) -> None:
         """Stop everything and close the files; only in the process that opened them, only once. Never raises."""
-        recorder = self._recorder
         if self._pid != os.getpid():
             return
-        if recorder is None:
+        for part in (self._tell_end, self._stop):
+            try:
+                part()
+            except own_errors():  # Python would print it at the end of the job
+                continue
+
+    def _tell_end(self) -> None:
+        if self._recorder is None:
             leave_stepless(self._run_dir, self.clock)
             return
         for what, why in left_out(self.clock):
-            recorder.note(what, why)
+            self._recorder.note(what, why)
         leave_ending(self._run_dir, self._pid)
+
+    def _stop(self) -> None:
+        recorder = self._recorder
+        if recorder is None:
+            return
         self.clock.stop()
         for what, helper in self._helpers:
             try:
@@ -267,16 +278,17 @@ class Session(Observer):
             except own_errors() as error:
                 recorder.note(what, error)
         self._helpers, self._recorder = [], None
-        try:
-            recorder.close()
-        except own_errors():
-            return
+        recorder.close()
 
     def forked(self) -> None:
         """In a forked child: touch none of the parent's files, and begin anew, in case this child trains."""
         helpers, recorder = self._helpers, self._recorder
-        self._begin()
-        self.clock.restart()
+        try:
+            self._begin()
+            self.clock.restart()
+        except own_errors():  # this child is not recorded; Python would print it
+            self.clock.stop()
+            self._helpers, self._recorder = [], None
         for _, helper in helpers:
             abandon = getattr(helper, "abandon", None)
             if abandon is not None:

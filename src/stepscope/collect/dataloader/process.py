@@ -118,4 +118,7 @@ class Loading:
         spans, self._spans = self._spans, None
         self._made, self._off = 0, False
         if spans is not None:
-            spans.abandon()
+            try:
+                spans.abandon()
+            except own_errors() as error:  # Python would print it
+                self.fail(error)
