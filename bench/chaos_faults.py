@@ -59,15 +59,17 @@ GUARDS |= {
 }
 GUARDS |= {
     f"stepscope.collect.dataloader.{name}"
-    for name in ("batch_recorder.BatchRecorder.passed", "fetching._begin", "fetching._end", "fetching._uncounted",
-                 "main_process._asks", "main_process._has_waited", "main_process._sent", "main_process._timed_put",
-                 "main_process.Receiver.give_up", "process.Loading.fail", "process.Loading.recorder",
-                 "process.Loading.sample_lines", "worker._Working._asks", "worker._Working._was_given", "worker._end",
+    for name in ("batch_recorder.BatchRecorder.passed", "batch_recorder.BatchRecorder.sample", "fetching._begin",
+                 "fetching._end", "fetching._uncounted", "main_process._asks", "main_process._has_waited",
+                 "main_process._sent", "main_process._timed_put", "main_process.Receiver.give_up",
+                 "process.Loading.fail", "process.Loading.recorder", "process.Loading.sample_lines",
+                 "worker._Working._asks", "worker._Working._was_given", "worker._end",
                  "worker.Feeder._announced", "worker.Feeder._dumped", "worker.Feeder.expect")
 }  # fmt: skip
 GUARDS |= {f"stepscope.collect.warning_frames.{name}" for name in ("without_our_frames", "_others")}
 GUARDS |= {f"stepscope.collect.{name}" for name in ("garbage.Collector._collection", "line_sampler.lines.Sampler._run")}
 GUARDS |= {f"stepscope.collect.notes.{name}" for name in ("leave_note", "Notes.note")}
+GUARDS |= {f"stepscope.collect.recorder.Recorder.{name}" for name in ("note",)}
 """What catches the errors of all that it calls, and is a few comparisons besides: nothing can catch its own."""
 
 HOOKS = "stepscope.collect.hooks."

@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from stepscope.collect.dataloader.batch_recorder import BatchRecorder
+from stepscope.collect.dataloader.spans import SpanFile
 from stepscope.collect.garbage import Collector
 from stepscope.collect.guards import own_errors
 from stepscope.collect.session import Session
 from stepscope.collect.step_clock.state import State
 from stepscope.collect.step_clock.training_thread import OFF
+from stepscope.collect.torch_profiler.tracer import Tracer
 
 
 class TooLongError(Exception):
@@ -96,3 +100,25 @@ def test_a_mistake_in_a_forked_child_is_not_printed(tmp_path: Path) -> None:
     session.clock.observer = None  # type: ignore[assignment]
     session.forked()  # Python calls it in the child, and would print what it raises
     assert session.clock.thread == OFF
+
+
+def test_a_sample_is_not_lost_to_a_mistake_of_the_recorder(tmp_path: Path) -> None:
+    recorder = BatchRecorder(SpanFile(str(tmp_path / "main-1"), {"kind": "main"}), 1)
+    del recorder.pending
+    recorder.sample(0, 1)
+    assert recorder.detail_due == sys.maxsize  # no more of them are recorded
+
+
+def test_a_trace_that_cannot_be_written_is_an_error_and_not_printed(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with torch.autograd.profiler.profile() as profiler:
+        torch.ones(2).sum()
+    capfd.readouterr()
+    tracer = Tracer.__new__(Tracer)
+    tracer._results = profiler.kineto_results
+    with pytest.raises(FileNotFoundError):
+        tracer.save(str(tmp_path / "gone" / "trace.json"))
+    assert capfd.readouterr().err == ""  # Kineto itself would print one
+    tracer.save(str(tmp_path / "trace.json"))
+    assert (tmp_path / "trace.json").stat().st_size

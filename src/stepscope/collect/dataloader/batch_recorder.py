@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
+from ..guards import own_errors
 from .overhead_budget import Slowdown
 from .spans import SAMPLE
 
@@ -169,14 +171,17 @@ class BatchRecorder:
         return min(self.seen - 1 - self.detail_last, LONGEST)
 
     def sample(self, index: Any, name: int, count: int = 1) -> None:
-        """A sample has just been made; the one before ended when it began."""
-        end, cpu = _now(), cpu_ns()
-        number = index if type(index) is int and -1 < index < 1 << 63 else -1
-        self.called(SAMPLE, self.begin, end, cpu - self.begin_cpu, number, name, count)
-        self.begin, self.begin_cpu = end, cpu
+        """A sample has just been made; the one before ended when it began. Never raises: the job would lose it."""
+        try:
+            end, cpu = _now(), cpu_ns()
+            number = index if type(index) is int and -1 < index < 1 << 63 else -1
+            self.called(SAMPLE, self.begin, end, cpu - self.begin_cpu, number, name, count)
+            self.begin, self.begin_cpu = end, cpu
+        except own_errors():
+            self.detail_due = sys.maxsize  # batches are timed as a whole
 
     def called(self, stage: int, start: int, end: int, cpu: int, number: int, name: int, count: int = 0) -> None:
-        """A sample is done, or a call inside one; `number` of the sample, or of what was read. Never raises.
+        """A sample is done, or a call inside one; `number` of the sample, or of what was read.
 
         Between two calls nothing of ours is in the caches, and writing a span would take several times what it takes
         after the fetch, one after the other.

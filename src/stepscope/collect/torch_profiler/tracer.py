@@ -129,6 +129,7 @@ class Tracer:
         """Write the trace to `path`, whole or not at all. Raises OSError when it does not arrive whole."""
         draft = path + ".tmp"
         try:
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o644))  # where it cannot be, Kineto prints an error
             self._results.save(draft)
             _raise_unless_whole(draft)
             os.replace(draft, path)
