@@ -72,6 +72,21 @@ def test_what_the_recorder_raises_is_caught() -> None:
     assert guarded(lambda: None) == "nothing raised"
 
 
+class Hidden:
+    """A handler of the job's that cannot be looked at."""
+
+    @property
+    def func(self) -> object:
+        raise LookupError
+
+    def __call__(self, number: int, frame: object) -> None: ...
+
+
+def test_a_handler_that_cannot_be_looked_at_costs_the_job_nothing() -> None:
+    signal.signal(signal.SIGUSR1, Hidden())
+    assert guarded(lambda: [][0]) == "caught IndexError"
+
+
 def test_a_mistake_while_python_collects_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         collecting = property(lambda self: False)
