@@ -51,7 +51,7 @@ JUMPS = {"an hour back": -3_600_000_000_000, "a day on": 86_400_000_000_000, "on
 GUARDS = {
     f"stepscope.collect.step_clock.clock.StepClock.{name}"
     for name in ("begin_fetch", "fail", "enter_backward", "enter_step", "fetched", "not_fetched", "started",
-                 "leave_backward", "leave_step")
+                 "leave_backward", "leave_step", "_cut")
 }  # fmt: skip
 GUARDS |= {
     f"stepscope.collect.step_clock.training_thread.TrainingThread.{name}"
@@ -67,7 +67,8 @@ GUARDS |= {
                  "worker.Feeder._announced", "worker.Feeder._dumped", "worker.Feeder.expect")
 }  # fmt: skip
 GUARDS |= {f"stepscope.collect.warning_frames.{name}" for name in ("without_our_frames", "_others")}
-GUARDS |= {f"stepscope.collect.{name}" for name in ("garbage.Collector._collection", "line_sampler.lines.Sampler._run")}
+GUARDS |= {f"stepscope.collect.{name}" for name in ("garbage.Collector._collection", "guards.own_errors",
+                                                     "line_sampler.lines.Sampler._run")}  # fmt: skip
 GUARDS |= {f"stepscope.collect.notes.{name}" for name in ("leave_note", "Notes.note")}
 GUARDS |= {f"stepscope.collect.recorder.Recorder.{name}" for name in ("note",)}
 """What catches the errors of all that it calls, and is a few comparisons besides: nothing can catch its own."""

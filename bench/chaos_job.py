@@ -223,17 +223,18 @@ def _steps(run: Path) -> int:
 
 def _ended(pid: int) -> int | str:
     """How a job ended: "hangs" if it slept for long. To wait for a core is not to sleep: the machine may be loaded."""
-    asleep, ran, begun = 0.0, 0.0, time.monotonic()
-    looked = begun
-    while asleep < MOST_ASLEEP_S and looked - begun < MOST_S:
+    asleep, passed, ran, looked = 0.0, 0.0, 0.0, time.monotonic()
+    while asleep < MOST_ASLEEP_S and passed < MOST_S:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.002)
         now = time.monotonic()
         if now - looked > LOOK_S:
+            since = min(now - looked, 2 * LOOK_S)  # more: this process was stopped, and so may the job have been
             before, ran = ran, _ran(pid)
-            asleep += max(0.0, now - looked - max(0.0, ran - before))
+            asleep += max(0.0, since - max(0.0, ran - before))
+            passed += since
             looked = now
     os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)

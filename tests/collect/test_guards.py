@@ -5,6 +5,7 @@ import gc
 import signal
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from stepscope.collect.dataloader.batch_recorder import BatchRecorder
 from stepscope.collect.dataloader.spans import SpanFile
 from stepscope.collect.garbage import Collector
 from stepscope.collect.guards import own_errors
+from stepscope.collect.probe import _Probe
 from stepscope.collect.session import Session
 from stepscope.collect.step_clock.state import State
 from stepscope.collect.step_clock.training_thread import OFF
@@ -70,6 +72,21 @@ def test_what_the_recorder_raises_is_caught() -> None:
     assert guarded(lambda: None) == "nothing raised"
 
 
+class Hidden:
+    """A handler of the job's that cannot be looked at."""
+
+    @property
+    def func(self) -> object:
+        raise LookupError
+
+    def __call__(self, number: int, frame: object) -> None: ...
+
+
+def test_a_handler_that_cannot_be_looked_at_costs_the_job_nothing() -> None:
+    signal.signal(signal.SIGUSR1, Hidden())
+    assert guarded(lambda: [][0]) == "caught IndexError"
+
+
 def test_a_mistake_while_python_collects_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         collecting = property(lambda self: False)
@@ -122,3 +139,20 @@ def test_a_trace_that_cannot_be_written_is_an_error_and_not_printed(
     assert capfd.readouterr().err == ""  # Kineto itself would print one
     tracer.save(str(tmp_path / "trace.json"))
     assert (tmp_path / "trace.json").stat().st_size
+
+
+def test_an_optimizer_is_made_where_it_cannot_be_hooked(tmp_path: Path) -> None:
+    def broken(*_: object) -> None:
+        raise OSError
+
+    probe = _Probe.__new__(_Probe)
+    probe._clock = Session(str(tmp_path), lambda: True).clock
+    vars(probe)["_hooks"] = types.SimpleNamespace(optimizer_hook=broken)
+    module = types.SimpleNamespace(Optimizer=type("Optimizer", (torch.optim.Optimizer,), {}))
+    probe.optimizer(module)
+
+    def step(optimizer: object) -> int:
+        return 5
+
+    assert module.Optimizer.profile_hook_step(step).__wrapped__ is step  # torch's own
+    assert probe._clock.failed

@@ -154,11 +154,19 @@ class _Probe:
 
     def optimizer(self, module: Any) -> None:
         """Around torch's own wrapper: the step then ends outside torch's `Optimizer.step` annotation."""
+        from .guards import own_errors
+
         wrap = module.Optimizer.profile_hook_step
         clock, optimizer_hook = self._clock, self._hooks.optimizer_hook
 
         def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
-            return optimizer_hook(clock, wrap(func), func)
+            wrapped: Callable[..., Any] = wrap(func)
+            try:
+                hooked: Callable[..., Any] = optimizer_hook(clock, wrapped, func)
+                return hooked
+            except own_errors() as error:  # the job makes its optimizer
+                clock.fail("optimizer", error)
+                return wrapped
 
         profile_hook_step.__doc__ = wrap.__doc__
         module.Optimizer.profile_hook_step = staticmethod(profile_hook_step)
