@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 CHROMIUM = os.environ.get("STEPSCOPE_CHROMIUM", "/usr/bin/chromium")
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--js-flags=--liftoff-only")
 """The last: each opening of Perfetto takes a second less, since its trace processor is compiled once and not twice."""
+
+expect.set_options(timeout=30_000)  # ms; the machine may be busy
 
 
 @pytest.fixture(scope="session")

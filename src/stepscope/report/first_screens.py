@@ -119,16 +119,20 @@ def _traced_ranks(run: Run) -> tuple[int, ...]:
 def _captures(run: Run) -> bool:
     """Whether the launches of a trace were captured: nearly none of them left work on the device."""
     counts = run.per_rank(_launches, chain)
-    launched, ran = sum(count[0] for count in counts), sum(count[2] for count in counts)
-    return launched >= ENOUGH_LAUNCHES and any(count[1] for count in counts) and ran < CAPTURED * launched
+    launched, captures, ran = (sum(count[at] for count in counts) for at in (1, 2, 3))
+    return launched >= ENOUGH_LAUNCHES and captures > 0 and ran < CAPTURED * launched
 
 
-def _launches(run: Run) -> tuple[tuple[int, int, int], ...]:
-    """Calls that launch, calls that begin or end a capture, and kernels that ran."""
-    calls = run.where("host", pl.col("kind").is_in(["runtime", "driver"]), "name")["name"].cast(pl.String)
-    captures = int(calls.str.contains("BeginCapture|EndCapture|GetCaptureInfo").sum())
-    ran = run.where("device", pl.col("kind") == "kernel", "kind").height
-    return ((int(calls.str.contains("LaunchKernel").sum()), captures, ran),)
+def _launches(run: Run) -> tuple[tuple[int, int, int, int], ...]:
+    """Of each rank: its number, calls that launch, calls that begin or end a capture, and kernels that ran."""
+    calls = run.where("host", pl.col("kind").is_in(["runtime", "driver"]), "rank", "name")
+    name = pl.col("name").cast(pl.String)
+    called = calls.group_by("rank").agg(
+        launched=name.str.contains("LaunchKernel").sum(),
+        captures=name.str.contains("BeginCapture|EndCapture|GetCaptureInfo").sum(),
+    )
+    ran = run.where("device", pl.col("kind") == "kernel", "rank").group_by("rank").agg(ran=pl.len())
+    return tuple(called.join(ran, on="rank", how="left").with_columns(pl.col("ran").fill_null(0)).sort("rank").rows())
 
 
 def _largest(run: Run, found: Kind) -> list[Block]:
