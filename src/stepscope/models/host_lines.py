@@ -12,6 +12,7 @@ import polars as pl
 from stepscope.analyses.bound.bound import LIMIT, bound
 from stepscope.analyses.bound.lib.cpu_shares import LOOP
 from stepscope.analyses.host.lines import lines
+from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.operators.lib.looped_optimizer import looped_optimizers
 from stepscope.analyses.steps.lib.stall_groups import stall_groups
 from stepscope.analyses.steps.steady_steps import steady_steps
@@ -79,16 +80,6 @@ def _of_rank(run: Run, rank: int, host: float, step: float) -> SpreadLines:
         .agg(pl.col("time").sum(), pl.col("text").first())
     )
     rows = rows.sort(["time", "file", "line"], descending=[True, False, False]).head(LINES)
-    places = tuple(
-        Place(
-            file=file,
-            line=line or 0,
-            symbol=function or "",
-            text=(text or "").strip(),
-            share=min(1.0, spent / step),
-            of="the step",
-        )
-        for file, line, function, spent, text in rows.iter_rows()
-    )
+    places = tuple(line_place(row, min(1.0, row["time"] / step), STEP) for row in rows.iter_rows(named=True))
     time = min(float(rows["time"].sum()), host)
     return SpreadLines(rank=rank, host=host, step=step, time=time, computes=computes, places=places)

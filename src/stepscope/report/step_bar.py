@@ -14,11 +14,11 @@ from stepscope.core.report import Bar, Bars, Block, Text, Value, Verdict
 from stepscope.core.run import Run
 from stepscope.report.diagnose import diagnose
 
-__all__ = ["step_bar", "two_clocks"]
+__all__ = ["PHASES", "step_bar", "two_clocks"]
 
 _OF_DEVICE = {"input": "data wait", "device": "kernels", "communication": "communication", "memory": "copies"}
 _IDLE = "device idle"
-_PHASES = {
+PHASES = {
     "data_wait": "data wait",
     "forward": "forward",
     "backward": "backward",
@@ -62,10 +62,10 @@ def _of_phases(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
     except MissingData:
         return ()
     mine = steady if verdict.rank is None else steady.filter(pl.col("rank") == verdict.rank)
-    means = mine.select(pl.col(list(_PHASES)).mean()).row(0, named=True)
+    means = mine.select(pl.col(list(PHASES)).mean()).row(0, named=True)
     if means["forward"] is None:
         return ()
-    return tuple(Bar(label, means[name]) for name, label in _PHASES.items() if means[name] is not None)
+    return tuple(Bar(label, means[name]) for name, label in PHASES.items() if means[name] is not None)
 
 
 def two_clocks(run: Run) -> list[Block]:

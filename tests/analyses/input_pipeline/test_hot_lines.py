@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from stepscope.analyses.input_pipeline.lib.hot_lines import LOADING_TIME, hot_lines, is_definition, statement_lines
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines, is_definition, statement_lines
+from stepscope.analyses.lib.line_places import LOADING_TIME
 from stepscope.core.finding import Place
 from stepscope.core.synth import Synth
 

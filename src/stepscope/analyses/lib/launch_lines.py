@@ -5,6 +5,7 @@ import polars as pl
 
 from stepscope.analyses.lib.call_sites import call_sites, site_table
 from stepscope.analyses.lib.launch_calls import launches
+from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.lib.source_texts import with_texts
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
@@ -45,14 +46,4 @@ def launch_places(lines: pl.DataFrame, rank: int, share: float) -> tuple[Place, 
     """The first lines of a rank in `launch_lines`, of which all together take `share` of the step."""
     own = lines.filter(pl.col("rank") == rank)
     whole = max(int(own["time"].sum()), 1)
-    return tuple(
-        Place(
-            file=row["file"],
-            line=row["line"],
-            symbol=row["function"] or "",
-            text=row["text"] or "",
-            share=share * row["time"] / whole,
-            of="the step",
-        )
-        for row in own.head(PLACES).iter_rows(named=True)
-    )
+    return tuple(line_place(row, share * row["time"] / whole, STEP) for row in own.head(PLACES).iter_rows(named=True))

@@ -29,6 +29,7 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.host.blocking_syncs import blocking_syncs
+from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.lib.runtime_calls import places_of
 from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.analyses.steps.lib.samples import steady_samples
@@ -117,18 +118,7 @@ def _reads(run: Run) -> tuple[tuple[int, Place], ...]:
     lines = own.group_by(key).agg(pl.col("weight").sum(), pl.len(), pl.col("text").first())
     rows = lines.filter(pl.col("len") >= MIN_SAMPLES).sort(["rank", "weight", "line"], descending=[False, True, False])
     return tuple(
-        (
-            row["rank"],
-            Place(
-                file=row["file"],
-                line=row["line"],
-                symbol=row["function"] or "",
-                text=(row["text"] or "").strip(),
-                share=row["weight"] / whole[row["rank"]],
-                of="the step",
-            ),
-        )
-        for row in rows.iter_rows(named=True)
+        (row["rank"], line_place(row, row["weight"] / whole[row["rank"]], STEP)) for row in rows.iter_rows(named=True)
     )
 
 

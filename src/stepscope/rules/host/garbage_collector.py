@@ -23,6 +23,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.host.lines import lines
+from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
@@ -70,17 +71,7 @@ def _places(run: Run, rank: int) -> tuple[Place, ...]:
         return ()
     summed = table.group_by("file", "line", "function").agg(pl.col("text").first(), pl.col("time", "share").sum())
     rows = summed.sort("time", "file", "line", descending=[True, False, False]).head(PLACES).iter_rows(named=True)
-    return tuple(
-        Place(
-            file=row["file"],
-            line=row["line"],
-            symbol=row["function"] or "",
-            text=(row["text"] or "").strip(),
-            share=row["share"],
-            of="the step",
-        )
-        for row in rows
-    )
+    return tuple(line_place(row, row["share"], STEP) for row in rows)
 
 
 _FREEZE = """\

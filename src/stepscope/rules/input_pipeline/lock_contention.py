@@ -29,8 +29,8 @@ from math import inf
 
 import polars as pl
 
-from stepscope.analyses.input_pipeline.lib.hot_lines import LOADING_TIME
 from stepscope.analyses.input_pipeline.lib.lock_waits import lock_waits, waits_for_locks
+from stepscope.analyses.lib.line_places import LOADING_TIME, line_place
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
@@ -96,14 +96,7 @@ def _evidence(found: InputStall, share: float, samples: int) -> tuple[Evidence, 
 
 def _where(lines: pl.DataFrame) -> tuple[Place, ...]:
     return tuple(
-        Place(
-            file=row["file"],
-            line=row["line"],
-            symbol=row["function"] or "",
-            text=(row["text"] or "").strip(),
-            share=row["share"],
-            of=LOADING_TIME,
-        )
+        line_place(row, row["share"], LOADING_TIME)
         for row in lines.head(1).iter_rows(named=True)
         if row["file"] is not None and row["line"] is not None
     )

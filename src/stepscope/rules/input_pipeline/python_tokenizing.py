@@ -32,9 +32,10 @@ from math import inf
 
 import polars as pl
 
-from stepscope.analyses.input_pipeline.lib.hot_lines import LOADING_TIME, hot_lines
+from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_lines import loader_lines
+from stepscope.analyses.lib.line_places import LOADING_TIME, line_place
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
@@ -116,17 +117,7 @@ def _tokenizer(told: _Tokenizing) -> str:
 
 def _places(lines: pl.DataFrame) -> tuple[Place, ...]:
     rows = lines.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(1)
-    return tuple(
-        Place(
-            file=row["file"],
-            line=row["line"],
-            symbol=row["function"] or "",
-            text=(row["text"] or "").strip(),
-            share=row["share"],
-            of=LOADING_TIME,
-        )
-        for row in rows.iter_rows(named=True)
-    )
+    return tuple(line_place(row, row["share"], LOADING_TIME) for row in rows.iter_rows(named=True))
 
 
 def _sped_up(told: _Tokenizing, factor: float) -> LoaderChange:

@@ -19,6 +19,7 @@ import polars as pl
 from stepscope.analyses.host.lib.loop_frames import LoopFrames, innermost, loop_frames, with_purpose
 from stepscope.analyses.host.lib.python_gaps import forward_gaps
 from stepscope.analyses.lib.checkpoint_saving import saves
+from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.steps.lib.samples import bounds, steady_samples
 from stepscope.analyses.steps.lib.stall_groups import stall_groups
 from stepscope.analyses.steps.steady_steps import steady_steps
@@ -152,14 +153,4 @@ def _places(samples: pl.DataFrame, whole: float) -> tuple[Place, ...]:
     lines = lines.sort(["weight", "line"], descending=[True, False])
     least = 0.1 * int(lines["weight"].sum())  # a line with less of the time is beside the point
     rows = lines.filter(pl.col("weight") >= least).head(PLACES).iter_rows(named=True)
-    return tuple(
-        Place(
-            file=row["file"],
-            line=row["line"] or 0,
-            symbol=row["function"] or "",
-            text=(row["text"] or "").strip(),
-            share=row["weight"] / whole,
-            of="the step",
-        )
-        for row in rows
-    )
+    return tuple(line_place(row, row["weight"] / whole, STEP) for row in rows)

@@ -8,15 +8,13 @@ import polars as pl
 
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_transforms import loader_transforms
+from stepscope.analyses.lib.line_places import LOADING_TIME, line_place
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
 
-__all__ = ["LOADING_TIME", "hot_lines", "is_definition", "statement_lines"]
-
-LOADING_TIME = "loading time"
-"""What the share of such a place is of."""
+__all__ = ["hot_lines", "is_definition", "statement_lines"]
 
 MIN_SAMPLES = 5  # of all loading: fewer name no line; inside a known call any sample says more than its definition
 MIN_SHARE = 0.1  # of all loading: a line with less is beside the point
@@ -76,7 +74,8 @@ def hot_lines(
     if inside is None and calls is None:
         lines = lines.filter((pl.col("samples") >= MIN_SAMPLES) & (pl.col("share") >= MIN_SHARE))
     ordered = lines.sort("weight", "file", "line", descending=[True, False, False])
-    places = sorted(map(_place, ordered.iter_rows(named=True)), key=lambda place: is_definition(place.text))
+    found = [line_place(row, row["share"], LOADING_TIME) for row in ordered.iter_rows(named=True)]
+    places = sorted(found, key=lambda place: is_definition(place.text))
     if places or inside is None:
         return tuple(places[:MOST])
     return (_statement(run, inside, ("return", "yield")) if rows.height else inside,)
@@ -106,17 +105,6 @@ def _kept_after(run: Run, place: Place) -> pl.DataFrame:
     """Number and text of the source lines from a place on, as far as they were kept with it."""
     near = (pl.col("file") == place.file) & pl.col("line").is_between(place.line, place.line + AROUND)
     return run.optional("sources").filter(near).sort("line").select("line", "text").drop_nulls()
-
-
-def _place(row: dict[str, object]) -> Place:
-    return Place(
-        file=str(row["file"]),
-        line=int(str(row["line"])),
-        symbol=str(row["function"] or ""),
-        text=str(row["text"] or "").strip(),
-        share=float(str(row["share"])),
-        of=LOADING_TIME,
-    )
 
 
 def _stacks(run: Run, rank: int, worker: int | None) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.lib.sample_work import gpu_ranks
 from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.analyses.steps.steady_steps import steady_steps
@@ -87,15 +88,4 @@ def _places(samples: pl.DataFrame, share: float) -> tuple[Place, ...]:
         return ()
     lines = samples.group_by("file", "line", "function").agg(pl.col("weight").sum(), pl.col("text").first())
     rows = lines.sort(["weight", "line"], descending=[True, False]).head(1).iter_rows(named=True)
-    return tuple(
-        Place(
-            file=row["file"],
-            line=row["line"],
-            symbol=row["function"] or "",
-            text=(row["text"] or "").strip(),
-            share=share,
-            of="the step",
-        )
-        for row in rows
-        if row["file"]
-    )
+    return tuple(line_place(row, share, STEP) for row in rows if row["file"])

@@ -6,16 +6,10 @@ from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
 from stepscope.analyses.steps.steps import steps, weight_of
 from stepscope.core.report import Block, Line, Lines, Section, Text, Value
 from stepscope.core.run import Run
+from stepscope.report.step_bar import PHASES
 
 __all__ = ["SECTION"]
 
-_PHASES = {
-    "data_wait": "data wait",
-    "forward": "forward",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "other": "other",
-}
 _MOST = 400  # bars: a screen has a few pixels for each; of more steps each bar is the mean of several
 
 
@@ -33,7 +27,7 @@ def build(run: Run) -> list[Block]:
 def _bars(mine: pl.DataFrame, *, several: bool) -> list[Block]:
     size = -(-mine.height // _MOST)
     bars = mine.group_by(pl.int_range(pl.len()) // size, maintain_order=True).agg(
-        pl.col("step").first(), pl.col("duration", *_PHASES).mean().round().cast(pl.Int64)
+        pl.col("step").first(), pl.col("duration", *PHASES).mean().round().cast(pl.Int64)
     )
     title = "Each step" if size == 1 else "Steps, each bar the mean of several"
     if several:
@@ -49,7 +43,7 @@ def _bars(mine: pl.DataFrame, *, several: bool) -> list[Block]:
 
 def _lines(bars: pl.DataFrame) -> tuple[Line, ...]:
     """The phases that were recorded; the whole step where none was."""
-    known = {name: label for name, label in _PHASES.items() if bars[name].null_count() < bars.height}
+    known = {name: label for name, label in PHASES.items() if bars[name].null_count() < bars.height}
     if set(known) <= {"other"}:
         known = {"duration": "step"}
     return tuple(Line(label, tuple(bars.select("step", name).iter_rows())) for name, label in known.items())
