@@ -203,7 +203,7 @@ def _become_a_job(folder: Path, variant: str) -> None:
 def _end_at_once(variant: str) -> None:
     try:
         code = job(variant)
-    except BaseException:  # noqa: BLE001, as Python does it
+    except BaseException:  # noqa: BLE001, told as Python tells it; this child must not return into the loop that forks
         sys.excepthook(*sys.exc_info())
         code = 1
     atexit._run_exitfuncs()
