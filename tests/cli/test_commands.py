@@ -46,6 +46,7 @@ def test_each_command_has_help_with_examples_that_parse(name: str) -> None:
         (["train.py", "--lr", "1"], "did you mean `stepscope run -- python train.py --lr 1`?"),
         (["python", "train.py"], "did you mean `stepscope run -- python train.py`?"),
         (["bash", "a script.sh"], "did you mean `stepscope run -- bash 'a script.sh'`?"),
+        (["torchrun", "train.py"], "did you mean `stepscope run -- torchrun train.py`?"),
         (["/tmp"], "did you mean `stepscope report /tmp`?"),
         (["zzz"], "zzz is not a command: `stepscope --help` lists the commands"),
         (["report", "/nowhere"], "/nowhere: there is no such file or folder"),

@@ -162,7 +162,8 @@ def meant_by(words: list[str]) -> str:
     name = words[0]
     if name.endswith(".py"):
         return shlex.join(["stepscope", "run", "--", "python", *words])
-    if shutil.which(name) and (len(words) > 1 or os.sep in name):  # a name alone is rather a misspelled command
+    runs = shutil.which(name) or any(word.endswith(".py") for word in words)
+    if runs and (len(words) > 1 or os.sep in name):  # a name alone is rather a misspelled command
         return shlex.join(["stepscope", "run", "--", *words])
     return shlex.join(["stepscope", "report", *words]) if Path(name).exists() else ""
 

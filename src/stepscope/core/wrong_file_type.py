@@ -33,20 +33,15 @@ _TAR, _TAR_AT = b"ustar", 257
 _OF_PADDLE = re.compile(rb'"(?:span_index|ExtraInfo)"\s*:')
 _RUN_IT = "To record what it does: `stepscope run -- {program} {path}`."
 _OPEN_INSTEAD = "Open a run directory or a trace. To record one: `stepscope run -- COMMAND`."
+_OF_NSYS = "See its tables with `nsys stats {path}`. To record the job with stepscope: `stepscope run -- COMMAND`."
 _BY_NAME = {
     ".py": ("a Python script", _RUN_IT.replace("{program}", "python")),
     ".sh": ("a shell script", _RUN_IT.replace("{program}", "bash")),
-    ".nsys-rep": (
-        "a report of Nsight Systems; this version reads traces of torch.profiler",
-        "To see its tables: `nsys stats {path}`. To record the job here: `stepscope run -- COMMAND`.",
-    ),
-    ".qdrep": (
-        "a report of Nsight Systems; this version reads traces of torch.profiler",
-        "To see its tables: `nsys stats {path}`. To record the job here: `stepscope run -- COMMAND`.",
-    ),
+    ".nsys-rep": ("a report of Nsight Systems", _OF_NSYS),
+    ".qdrep": ("a report of Nsight Systems", _OF_NSYS),
     ".ncu-rep": (
-        "a report of Nsight Compute, which is about single kernels",
-        "Open it with `ncu-ui {path}`. To record the job here: `stepscope run -- COMMAND`.",
+        "a report of Nsight Compute",
+        "Open it with `ncu-ui {path}`. To record the whole job: `stepscope run -- COMMAND`.",
     ),
     ".csv": ("a table of values", _OPEN_INSTEAD),
     ".xplane.pb": ("a profile of XLA (JAX or TensorFlow) as protocol buffers", ""),
