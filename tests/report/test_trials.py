@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from stepscope.analyses.lib.job_command import job_command
 from stepscope.core.finding import Advice, Finding, Title
 from stepscope.core.synth import Synth
 from stepscope.report.diagnose import diagnose
-from stepscope.report.trials import command_of, with_trial
+from stepscope.report.trials import with_trial
 from stepscope.rules.input_pipeline import input_bound
 
 COMMAND = ("python", "train.py", "--data", "my data")
@@ -38,5 +39,5 @@ def test_a_diagnosis_has_the_trials() -> None:
     synth = Synth().add("meta", source="run.json", key="command", value='["python", "train.py"]')
     input_bound.example(synth, False)
     run = synth.run()
-    assert command_of(run) == ("python", "train.py")
+    assert job_command(run) == ("python", "train.py")
     assert diagnose(run).findings[0].finding.trial == "stepscope tune loader -- python train.py"

@@ -1,11 +1,11 @@
 """How two runs were set up: what they ran, on what, with which batches, workers and precision."""
 
-import json
 from collections.abc import Iterable
 
 import polars as pl
 
 from stepscope.analyses.lib.cores import job_cores
+from stepscope.analyses.lib.job_command import job_command
 from stepscope.analyses.operators.lib.flops import operator_flops
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.compare.breakdowns import steps_of_ranks
@@ -42,8 +42,9 @@ def settings_of(run: Run) -> dict[str, Setting]:
     ranks = sorted({*processes["rank"].drop_nulls(), *run.per_rank(_event_ranks, stack)["rank"].drop_nulls()})
     samples, passes = _batches(run)
     return {
-        "command": _command(run), **named, "ranks opened": len(ranks) or None, "cores": job_cores(run),
-        **_work(run), "samples in a step of a rank": samples, "backward passes in a step": passes,
+        "command": " ".join(job_command(run) or ()) or None, **named, "ranks opened": len(ranks) or None,
+        "cores": job_cores(run), **_work(run), "samples in a step of a rank": samples,
+        "backward passes in a step": passes,
     }  # fmt: skip
 
 
@@ -108,14 +109,3 @@ def _batches(run: Run) -> tuple[Setting, Setting]:
 
 def _whole(number: float | None) -> Setting:
     return int(number) if number is not None and number.is_integer() else number
-
-
-def _command(run: Run) -> Setting:
-    values = run.optional("meta").filter(pl.col("key") == "command")["value"].drop_nulls()
-    if values.is_empty():
-        return None
-    try:
-        words = json.loads(values[0])
-    except ValueError:
-        return str(values[0])
-    return " ".join(map(str, words)) if isinstance(words, list) else str(words)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import polars as pl
 
 from stepscope.analyses.lib.devices_used import devices_named
+from stepscope.analyses.lib.job_command import job_command
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.analyses.steps.steps import steps
 from stepscope.core.boundary import Failure, attempt
@@ -15,7 +16,6 @@ from stepscope.core.report import Section
 from stepscope.core.run import Run, chain
 from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes
 from stepscope.report.diagnose import diagnose
-from stepscope.report.trials import command_of
 
 __all__ = ["SECTIONS", "assemble", "first_screen", "step_times"]
 
@@ -93,7 +93,7 @@ def _facts(run: Run) -> RunFacts:
     times, steps = attempt("step times", lambda: step_times(run)), attempt("steps", lambda: _step_count(run))
     return RunFacts(
         path=run.path,
-        command=command_of(run),
+        command=job_command(run),
         framework=frameworks[0] if len(frameworks) else None,
         ranks=_all_ranks(run),
         devices=_devices(run),

@@ -13,6 +13,7 @@ from stepscope.analyses.bound.lib.bound_shares import record_without, slows
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, nothing_whole
+from stepscope.analyses.lib.job_command import job_command
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
 from stepscope.core.boundary import Failure, attempt
@@ -24,7 +25,7 @@ from stepscope.core.run import Run
 from stepscope.render.document import Unchecked
 from stepscope.report.overlaps import held, overlaps
 from stepscope.report.places import with_source
-from stepscope.report.trials import command_of, with_trial
+from stepscope.report.trials import with_trial
 
 __all__ = ["RULES", "Diagnosis", "diagnose"]
 
@@ -83,7 +84,7 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
                 checked.append(name)
     if not marks_steps(run):
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
-    command = command_of(run)
+    command = job_command(run)
     found = [replace(block, finding=with_trial(block.finding, command)) for block in _without_explained(found, rules)]
     ranked = sorted(
         found, key=lambda block: (-_expected(block.finding), block.finding.title.words, block.finding.ranks)
