@@ -147,6 +147,32 @@ def test_a_search_goes_from_hit_to_hit(page: Page, address: str, run: Run) -> No
     assert find(run, "gemm").total == 10
 
 
+SLOW_FIRST = """
+const fetched = window.fetch;
+let slow = true;
+window.fetch = async (url, options) => {
+  const late = slow && String(url).includes("/event");
+  if (late) slow = false;
+  const answer = await fetched(url, options);
+  if (late) await new Promise((resolve) => setTimeout(resolve, 1500));
+  return answer;
+};
+"""
+
+
+def test_the_details_are_of_what_was_chosen_last_whichever_answer_comes_last(page: Page, address: str) -> None:
+    page.add_init_script(SLOW_FIRST)
+    opened(page, address)
+    box = page.get_by_label("Search names in the timeline")
+    box.fill("gemm")
+    expect(page.locator(".timeline .occurrences")).to_have_text("1 of 10")
+    box.press("Enter")
+    details = page.locator(".timeline .details")
+    expect(details).to_contain_text("120.000000 ms")
+    page.wait_for_timeout(2000)
+    expect(details).to_contain_text("120.000000 ms", timeout=1)
+
+
 def test_hover_click_and_arrows_tell_what_is_there(page: Page, address: str) -> None:
     opened(page, address, "&from=0&to=100ms")
     canvas = page.locator("canvas.tracks")

@@ -17,7 +17,7 @@ import { searchBox, type SearchBox } from "./search";
 import { SumPanel } from "./sum_panel";
 import { listTracks } from "./told";
 import { Tip } from "./tip";
-import type { Found, Link, Ref, Source, SpanEvent, Tracks, Way, Window } from "./types";
+import type { Found, Ref, Source, SpanEvent, Tracks, Way, Window } from "./types";
 import type { TimelineWords } from "./words";
 
 export interface Options {
@@ -65,6 +65,7 @@ export class Drawn implements Actions {
   private marked = "";
   private lit: ReadonlySet<string>;
   private drawing = 0;
+  private asked = 0;
   private resting = 0;
 
   constructor(host: HTMLElement, private readonly source: Source, private readonly data: Tracks, private readonly options: Options, private readonly words: TimelineWords) {
@@ -221,9 +222,9 @@ export class Drawn implements Actions {
   }
 
   clear(): void {
-    this.selected = null;
     const had = this.measured;
-    this.measured = null;
+    this.selected = this.measured = null;
+    this.asked++;
     fill(this.details, element("p", { class: "quiet" }, this.words.details));
     this.changed();
     if (had) this.sums.soon();
@@ -261,17 +262,18 @@ export class Drawn implements Actions {
   }
 
   private async choose(ref: Ref, way: Way, bring: boolean): Promise<void> {
+    const mine = ++this.asked; // what was chosen last is shown, whichever answer comes last
     try {
       const event = await this.source.event(ref, way);
+      if (mine !== this.asked) return;
       this.selected = { ref: event.ref, end: event.end, event };
       if (bring) this.bring(event.ref, event.end);
       this.draw();
-      const open = (link: Link) => this.select(link.ref, link.end, true);
-      showDetails(this.details, event, this.words, this.theme.dark, open, () => this.fit());
+      showDetails(this.details, event, this.words, this.theme.dark, (link) => this.select(link.ref, link.end, true), () => this.fit());
       const track = this.data.tracks.find((one) => one.id === event.ref.track);
       this.live.textContent = `${event.name}, ${this.words.categories[event.category]}, ${quantity(event.end - event.ref.start, "ns")}, ${this.words.at} ${moment(event.ref.start, 1)}, ${track?.name ?? ""}`;
     } catch (error) {
-      fill(this.details, element("p", { class: "note" }, `${this.words.failed}: ${String(error)}`));
+      if (mine === this.asked) fill(this.details, element("p", { class: "note" }, `${this.words.failed}: ${String(error)}`));
     }
   }
 
@@ -279,9 +281,7 @@ export class Drawn implements Actions {
   private bring(ref: Ref, end: number): void {
     const track = this.data.tracks.find((one) => one.id === ref.track);
     if (!track) return;
-    if (this.folded.delete(track.group) || (ref.lane > 0 && this.folded.delete(track.id))) {
-      this.sized();
-    }
+    if (this.folded.delete(track.group) || (ref.lane > 0 && this.folded.delete(track.id))) this.sized();
     const row = this.rows.rows.find((one): one is TrackRow => one.kind === "track" && one.track.id === ref.track);
     if (row) {
       const top = laneTop(row, ref.lane);
