@@ -264,7 +264,8 @@ def _disturb(fault: Fault, run: Path, gates: Gates) -> None:
             shutil.rmtree(run, ignore_errors=True)
         elif fault.error == "are read-only":
             for path in (run, *run.rglob("*")):
-                path.chmod(0o555 if path.is_dir() else 0o444)
+                with contextlib.suppress(FileNotFoundError):  # the recorder has just renamed it
+                    path.chmod(0o555 if path.is_dir() else 0o444)
         else:
             shutil.rmtree(run, ignore_errors=True)
             with contextlib.suppress(OSError):  # the recorder has just made it anew
