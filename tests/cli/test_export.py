@@ -175,3 +175,13 @@ def test_a_stop_leaves_no_file(tmp_path: Path) -> None:
         told = process.communicate()[1]
     assert process.returncode == 130, told
     assert os.listdir(folder) == []
+
+
+def test_a_file_of_another_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    timeline = tmp_path / "timeline.raw.json.gz"
+    timeline.write_bytes(gzip.compress(json.dumps([[0, 1, 1024, 0]]).encode()))
+    done = export(str(timeline), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "tracks can be added to traces in Chrome's JSON format only" in done.stderr
+    assert f"stepscope view {timeline}" in done.stderr.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == [timeline]

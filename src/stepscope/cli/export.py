@@ -170,6 +170,7 @@ def _check(trace: AnyPath, target: str, *, force: bool) -> None:
     from stepscope.core.paths import is_url
 
     path = Path(target)
+    _check_format(trace)
     if is_url(target):
         raise BadInput(target, "a trace is written to a local file only", next_step="write it here, then copy it")
     if target == "-" or (path.exists() and not path.is_file()):
@@ -183,6 +184,17 @@ def _check(trace: AnyPath, target: str, *, force: bool) -> None:
         raise BadInput(target, "is there already", next_step="add --force to write over it, or choose another with -o")
     if not (path.parent.is_dir() or path.parent.parent.is_dir()):
         raise BadInput(path.parent, "there is no such folder", next_step=f"mkdir -p {path.parent}")
+
+
+def _check_format(trace: AnyPath) -> None:
+    """Raise BadInput for a file of another format than the one that events can be added to."""
+    from stepscope.core.paths import is_folder
+    from stepscope.importers import importer_of
+    from stepscope.importers.kineto import IMPORTER
+
+    if not is_folder(trace) and importer_of(trace) is not IMPORTER:
+        why = "tracks can be added to traces in Chrome's JSON format only"
+        raise BadInput(trace, why, next_step=f"`stepscope view {trace}` draws its timeline")
 
 
 def _export(trace: AnyPath, target: str, names: list[str] | None, options: Opening) -> None:
