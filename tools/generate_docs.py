@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that follow from the code: rules, tables, command line.
+"""Write the pages of docs/ that follow from the code: rules, tables, formats, command line.
 
 python tools/generate_docs.py            write them
 python tools/generate_docs.py --check    say which differ from the code, write nothing, exit 1 if one does
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import command_page
+import format_page
 import rule_pages
 import table_page
 
@@ -18,7 +19,12 @@ REFRESH = "python tools/generate_docs.py"
 
 def pages() -> dict[str, str]:
     """Every generated page: path below docs/ and text."""
-    return {**rule_pages.pages(), "tables.md": table_page.page(), "cli.md": command_page.page()}
+    return {
+        **rule_pages.pages(),
+        "tables.md": table_page.page(),
+        "cli.md": command_page.page(),
+        "reference/formats.md": format_page.page(),
+    }
 
 
 def outdated(wanted: dict[str, str]) -> list[str]:

@@ -243,9 +243,11 @@ def test_all_views_hold_all_work(run: Run) -> None:
     assert by_name["device_self"].sum() == by_shape["device_self"].sum()
     own = below.filter(pl.col("operator").is_in(list("abc")) & pl.col("kind").is_in(("kernel", "memcpy")))
     assert by_name["device_self"].sum() == own["total"].sum()
+    told = bool((launches(run).call >= 0).any())  # without any launch no operator's work is known
     for row in by_name.iter_rows(named=True):
         inside = _work_inside(run, row["name"])
-        assert (row["device_total"], row["device_busy"]) == (total(inside), total(union(inside)))
+        expected = (total(inside), total(union(inside))) if told else (None, None)
+        assert (row["device_total"], row["device_busy"]) == expected
     for table in (by_name, by_shape):
         assert (table["device_busy"] <= table["device_total"]).all()
         assert (table["device_self"] <= table["device_total"]).all()

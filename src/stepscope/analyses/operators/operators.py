@@ -6,8 +6,8 @@ inside. device_self is the time of the work that the operator itself started; de
 operators inside it. device_busy is the length of their union. Kernels that a launch replays from a device graph all
 count. An operator is eligible if its name, or that of one inside, multiplies matrices, or if it started a kernel that
 used tensor or matrix cores. FLOPs are from shapes, so they need recorded ones. Device columns are null in a rank
-without device work. Definition: the operator view of the TensorBoard plugin, without its merging of nested calls of one
-name.
+of whose device work no launch was recorded. Definition: the operator view of the TensorBoard plugin, without its
+merging of nested calls of one name.
 """
 
 import polars as pl

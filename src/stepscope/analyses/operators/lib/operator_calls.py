@@ -28,7 +28,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 class OperatorCalls:
     """`rows` are the rows of `tree.frame` that are operators, in order, and `figures` has one row for each.
 
-    Its columns: rank; name, an enumeration; host, host_self (ns); on_device, whether its rank has device work;
+    Its columns: rank; name, an enumeration; host, host_self (ns); on_device, whether launches of its rank are known;
     device_self and tensor_self (ns), the work that it started itself; device_total and tensor_total (ns), with what
     operators inside it started; eligible; flops, with those of operators inside, null where none are known.
     """
@@ -58,7 +58,7 @@ def _operator_calls(run: Run) -> OperatorCalls:
         raise MissingData("operators", how=RECORD_TRACE)
     figures = tree.frame.select("rank", host=pl.col("end") - pl.col("start"), name=tree.name)[rows]
     figures = figures.with_columns(
-        pl.col("rank").is_in(_ranks_with_work(run)).alias("on_device"),
+        pl.col("rank").is_in(_ranks_with_launches(run)).alias("on_device"),
         pl.Series("host_self", tree.nesting.self_time[rows]),
         *(pl.Series(name, values) for name, values in _device(run, tree, rows).items()),
         flops=_flops(run, tree.nesting.parent, rows),
@@ -66,11 +66,13 @@ def _operator_calls(run: Run) -> OperatorCalls:
     return OperatorCalls(tree, rows, figures)
 
 
-def _ranks_with_work(run: Run) -> list[int]:
+def _ranks_with_launches(run: Run) -> list[int]:
+    """Without a known launch the device work of a rank cannot be told by operator: that is not 0."""
     try:
-        return launches(run).work["rank"].unique().to_list()
+        found = launches(run)
     except MissingData:
         return []
+    return found.work["rank"].filter(pl.Series(found.call >= 0)).unique().to_list()
 
 
 def _device(run: Run, tree: HostTree, asked: Ints) -> dict[str, Ints | Bools]:
