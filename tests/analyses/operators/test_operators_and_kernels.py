@@ -42,10 +42,14 @@ def test_an_operator_inside_one_of_its_own_name_counts_its_time_once() -> None:
     assert (row["device_total"], row["device_self"], row["device_busy"]) == (30 * MS, 30 * MS, 30 * MS)
 
 
-def test_device_times_are_unknown_without_device_work() -> None:
-    synth = Synth().host("aten::mm", "operator", 0, 30).host("aten::mm", "operator", 0, 30, rank=1).kernel(0, 5, rank=1)
+def test_device_times_are_unknown_without_device_work_or_its_launches() -> None:
+    synth = Synth()
+    for rank in (0, 1, 2):
+        synth.host("aten::mm", "operator", 0, 30, rank=rank)
+    synth.host("cudaLaunchKernel", "runtime", 40, 41, rank=1, correlation=1).kernel(50, 55, rank=1, correlation=1)
+    synth.kernel(0, 5, rank=2)
     device = operators(synth.run()).select("rank", "device_total", "device_self", "device_busy", "tensor_core_share")
-    assert device.rows() == [(0, None, None, None, None), (1, 0, 0, 0, None)]
+    assert device.rows() == [(0, None, None, None, None), (1, 0, 0, 0, None), (2, None, None, None, None)]
     alone = operators(Synth().host("aten::mm", "operator", 0, 30).run())
     assert alone.select("device_total", "per_step").rows() == [(None, None)]
 
