@@ -1,5 +1,6 @@
 """The corpus of real traces lies outside the repository; tests that need it say so when it is not there."""
 
+import fcntl
 import json
 import os
 from collections import Counter, defaultdict
@@ -57,6 +58,19 @@ def corpus() -> Path:
     if absent():
         pytest.skip(absent())
     return corpus_root()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """One process is first, and compiles the tests where they are new; the others read what it has compiled."""
+    lock = session.config.rootpath / ".cache" / "collecting"
+    lock.parent.mkdir(exist_ok=True)
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(file, fcntl.LOCK_SH)
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
