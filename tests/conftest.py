@@ -11,13 +11,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .thoroughness import tries
 from .warm_command import LIGHT_TORCH
 
 SLOW = 100  # ordinary tests take as long as one that is marked slow
 LARGE = 900_000  # bytes of a packed trace that takes more than about a second to read
 
 settings.register_profile(
-    "busy machine", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "busy machine",
+    parent=settings(),
+    max_examples=tries(40, 400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy machine")  # how long an example takes depends on what else runs
 
