@@ -1,5 +1,6 @@
 """The corpus of real traces lies outside the repository; tests that need it say so when it is not there."""
 
+import fcntl
 import json
 import os
 from collections import Counter, defaultdict
@@ -10,13 +11,18 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .thoroughness import tries
 from .warm_command import LIGHT_TORCH
 
 SLOW = 100  # ordinary tests take as long as one that is marked slow
 LARGE = 900_000  # bytes of a packed trace that takes more than about a second to read
 
 settings.register_profile(
-    "busy machine", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "busy machine",
+    parent=settings(),
+    max_examples=tries(40, 400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy machine")  # how long an example takes depends on what else runs
 
@@ -57,6 +63,19 @@ def corpus() -> Path:
     if absent():
         pytest.skip(absent())
     return corpus_root()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """One process is first, and compiles the tests where they are new; the others read what it has compiled."""
+    lock = session.config.rootpath / ".cache" / "collecting"
+    lock.parent.mkdir(exist_ok=True)
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(file, fcntl.LOCK_SH)
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from fuzz_traces import run_cases, tried
 from trace_damage import damaged, own_traces
 
-CASES = tries(40, 1500)
+CASES = tries(24, 1500)
 STEP = "ProfilerStep#"
 
 

@@ -1,6 +1,5 @@
-"""The probe in compiled code, in jobs that fork, and in jobs that end badly; nothing of them is timed."""
+"""The probe in jobs that fork, and in jobs that end badly; nothing of them is timed."""
 
-import json
 import os
 import random
 import signal
@@ -8,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,30 +16,9 @@ from stepscope.collect.launch import launch
 from stepscope.run_format.options import RecordingOptions
 
 from ..small_disk import mounted
-from .conftest import Recording, lines_of, read_recording, steps_of
+from .conftest import lines_of, read_recording, steps_of
 
-WHOLE_TORCH = True
-
-JOBS = Path(__file__).parent / "jobs"
 NOTHING = RecordingOptions()
-
-
-@pytest.mark.slow
-def test_a_compiled_model_and_a_compiled_step_are_compiled_as_without_us(
-    record: Callable[..., Recording], tmp_path: Path
-) -> None:
-    bare, seen = tmp_path / "bare.json", tmp_path / "seen.json"
-    command = [sys.executable, str(JOBS / "compiled.py")]
-    subprocess.run([*command, str(bare)], check=True, capture_output=True)
-    recording = record([*command, str(seen)])
-    assert json.loads(seen.read_text())["model"] == json.loads(bare.read_text())["model"]
-    assert json.loads(seen.read_text())["loader"] == json.loads(bare.read_text())["loader"]
-    with_us, without = json.loads(seen.read_text())["optimizer"], json.loads(bare.read_text())["optimizer"]
-    assert with_us["breaks"] <= without["breaks"]
-    assert {name: with_us[name] for name in ("unique_graphs", "calls_captured")} == {
-        name: without[name] for name in ("unique_graphs", "calls_captured")
-    }
-    assert [step.micro_batches for step in recording.only.steps] == [1] * 8
 
 
 ENDLESS = """

@@ -17,22 +17,34 @@ JOB = str(Path(__file__).parent / "jobs" / "truth.py")
 WARM_UP = 3
 POINTS = 0.02
 
-Run = Callable[[str, str], tuple[Process, dict[str, Any]]]
+MODES = (
+    "share=0.1", "share=0.5", "share=0.9", "accumulation=4", "closure", "iterable", "workers=0", "workers=2",
+    "validation",
+)  # fmt: skip
+
+Run = Callable[[str], tuple[Process, dict[str, Any]]]
 
 
-@pytest.fixture
-def run(record: Callable[..., Recording], tmp_path: Path) -> Run:
-    def job(mode: str, argument: str = "") -> tuple[Process, dict[str, Any]]:
-        truth = tmp_path / "truth.json"
-        recording = record([sys.executable, JOB, str(truth), mode, argument])
-        assert recording.end.code == 0
-        assert recording.end.not_recorded == []
-        process = recording.only
+@pytest.fixture(scope="module")
+def run(record: Callable[..., Recording], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    truths = tmp_path_factory.mktemp("truths")
+    recording = record([sys.executable, JOB, str(truths), *MODES])
+    assert recording.end.code == 0
+    assert recording.end.not_recorded == []
+
+    def of(mode: str) -> tuple[Process, dict[str, Any]]:
+        rank = MODES.index(mode)
+        (process,) = [each for each in recording.processes if each.process["rank"] == rank]
         assert all(step.other >= 0 for step in process.steps)
         assert [step.step for step in process.steps] == list(range(len(process.steps)))
-        return process, json.loads(truth.read_text())
+        return process, json.loads((truths / str(rank)).read_text())
 
-    return job
+    return of
+
+
+def test_every_mode_has_its_folder_and_no_other_process_has_one(run: Run) -> None:
+    folders = [run(mode)[0].folder for mode in MODES]
+    assert sorted(folders[0].parent.glob("rank-*")) == sorted(folders)
 
 
 def assert_true(process: Process, truth: dict[str, Any]) -> None:
@@ -47,7 +59,7 @@ def assert_true(process: Process, truth: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("share", ["0.1", "0.5", "0.9"])
 def test_a_sleeping_loader_has_the_share_that_the_script_counts(run: Run, share: str) -> None:
-    process, truth = run("share", share)
+    process, truth = run(f"share={share}")
     assert_true(process, truth)
     # Of the job itself: what it computes takes longer beside others.
     assert truth["data_wait"] / truth["duration"] == pytest.approx(float(share), abs=0.2)
@@ -55,25 +67,25 @@ def test_a_sleeping_loader_has_the_share_that_the_script_counts(run: Run, share:
 
 
 def test_accumulation_over_four_batches(run: Run) -> None:
-    process, truth = run("accumulation", "4")
+    process, truth = run("accumulation=4")
     assert_true(process, truth)
     assert {(step.micro_batches, step.samples) for step in process.steps} == {(4, 16)}
 
 
 def test_a_closure_with_a_batch_fetched_ahead(run: Run) -> None:
-    process, truth = run("closure", "")
+    process, truth = run("closure")
     assert_true(process, truth)
     assert all(step.flags & 256 for step in process.steps)
     assert median(step.optimizer for step in process.steps) < median(step.forward for step in process.steps)
 
 
 def test_an_iterable_dataset(run: Run) -> None:
-    assert_true(*run("iterable", ""))
+    assert_true(*run("iterable"))
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_workers_are_inert_and_their_wait_is_seen(run: Run, workers: str) -> None:
-    process, truth = run("workers", workers)
+    process, truth = run(f"workers={workers}")
     assert_true(process, truth)
     loader = process.fact("loader")
     assert loader["num_workers"] == int(workers)
@@ -81,7 +93,7 @@ def test_workers_are_inert_and_their_wait_is_seen(run: Run, workers: str) -> Non
 
 
 def test_a_validation_every_epoch_is_no_data_wait(run: Run) -> None:
-    process, truth = run("validation", "")
+    process, truth = run("validation")
     assert_true(process, truth)
     after_validation = [step.step for step in process.steps if step.flags & 4]
     assert after_validation == [20, 40]

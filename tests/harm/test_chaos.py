@@ -11,8 +11,6 @@ import pytest
 from ..thoroughness import tries
 from .conftest import QUIET, Both
 
-WHOLE_TORCH = True
-
 BENCH = Path(__file__).parent.parent.parent / "bench"
 
 

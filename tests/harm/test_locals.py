@@ -6,8 +6,6 @@ import pytest
 
 from .conftest import Both
 
-WHOLE_TORCH = True  # peaks of memory are compared
-
 
 @pytest.mark.slow
 def test_locals_end_with_their_function(both: Callable[..., Both]) -> None:

@@ -7,8 +7,6 @@ import pytest
 from ..collect.conftest import Process
 from .conftest import Both
 
-WHOLE_TORCH = True
-
 NAMES = (
     "folds", "clients", "samples", "meta", "adversaries", "own", "inside", "helper", "functional", "saliency",
     "generated",

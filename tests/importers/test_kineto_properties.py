@@ -20,6 +20,8 @@ from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Run
 from stepscope.importers.kineto.decimals import FARTHEST, nanoseconds, whole_number
 
+from ..thoroughness import tries
+
 KINETO = PluginGroup("importers", Importer).get("kineto")
 HOUR = 3_600 * 10**9
 BASE = 1_790_857_026_000_000_000
@@ -156,7 +158,7 @@ def test_every_layout_gives_the_events_that_were_written(layout: str, events: li
     assert set(run.optional("host")["pid"]) | set(run.optional("device")["pid"]) <= {"7"}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(60, 1000), deadline=None)
 @given(events=st.lists(ranges, min_size=1, max_size=5), data=st.data())
 def test_a_truncated_file_keeps_its_first_events(events: list[dict[str, Any]], data: st.DataObject) -> None:
     text = pretty(events)
@@ -184,7 +186,7 @@ def _whole(events: list[dict[str, Any]], text: str) -> int:
     return len(events)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(100, 2000), deadline=None)
 @given(events=st.lists(ranges, min_size=1, max_size=4), data=st.data())
 def test_no_damage_crashes_the_reader(events: list[dict[str, Any]], data: st.DataObject) -> None:
     whole = bytearray(pretty(events).encode())
@@ -235,7 +237,7 @@ any_header = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(100, 2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(events=st.lists(any_event, min_size=1, max_size=4), header=any_header)
 def test_values_of_any_type_are_read(events: list[dict[str, Any]], header: dict[str, Any]) -> None:
     run = read(json.dumps({**header, "traceEvents": events}).encode())

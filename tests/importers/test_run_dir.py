@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from stepscope.core.errors import BadInput
 from stepscope.storage import open_run
 
+from ..thoroughness import tries
 from .run_files import (
     DEVICE_STEP,
     END,
@@ -368,7 +369,7 @@ FILES = {
 }
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(70, 1000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_values_of_any_type_are_read(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -130,21 +130,47 @@ class _Later:
             _let_generators_be_made()
 
 
+class _Lasting:
+    """What torch makes at its import lasts: no collection of the job looks at it, nor that at the job's end."""
+
+    def __init__(self, of_file: Any) -> None:
+        self.of_file = of_file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.of_file, name)
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self.of_file.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        import gc
+
+        self.of_file.exec_module(module)
+        gc.freeze()
+
+
 class _Finder:
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name == "torch":
+            return _found(name, path, target, _Lasting)
         package = ".".join(name.split(".", 2)[:2])
         if package not in _LATER or name in _APART:
             return None
         _read(package)  # a module within is asked for
         if name != package:
             return None
-        from importlib.machinery import PathFinder
+        return _found(name, path, target, _Later)
 
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None:
-            spec.loader = _Later(spec.loader)  # type: ignore[assignment]
-        return spec
+
+def _found(name: str, path: Any, target: Any, loader: Callable[[Any], Any]) -> ModuleSpec | None:
+    """The file of a module, with a loader of ours around its own."""
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec(name, path, target)
+    if spec is not None:
+        spec.loader = loader(spec.loader)
+    return spec
 
 
 sys.meta_path.insert(0, _Finder)

@@ -17,7 +17,7 @@ from stepscope.core.importing import Sink
 from stepscope.importers.kineto.scan import Cutting, Unfit, scan
 from stepscope.importers.kineto.scanned import read_scanned
 
-from ..thoroughness import THOROUGH
+from ..thoroughness import THOROUGH, tries
 
 Differences = Callable[..., list[str]]
 TINY = (Cutting(64, 1), Cutting(100, 3), Cutting(257, 2), Cutting(1000, 4), Cutting(4096, 2))
@@ -27,6 +27,7 @@ TINIEST = 256  # bytes of a piece, below which a file of that size is ten thousa
 SMALLEST = 25_000  # bytes of a file, as it is stored, that is cut into pieces smaller than that too
 LONG = 500_000  # bytes of a file, as it is stored, of which the gate reads each fourth
 LARGE = 3_000_000  # bytes of a file, as it is stored, that takes the json module with decimals too long
+SLOW_AND_LARGE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 KINDS = ("malformed", "hta", "kineto", "local", "paddle", "param", "particle_transformer", "tracelens")
 
 
@@ -166,7 +167,7 @@ headers = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=tries(60, 1000), suppress_health_check=SLOW_AND_LARGE)
 @given(found=elements, layout=layouts, header=headers, first=st.booleans(), cutting=cuttings)
 def test_events_of_any_shape(
     folder: Path,
@@ -182,7 +183,7 @@ def test_events_of_any_shape(
     assert differences(path, cutting) == []
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=tries(100, 2000), suppress_health_check=SLOW_AND_LARGE)
 @given(
     found=st.lists(events, min_size=1, max_size=5),
     layout=layouts,

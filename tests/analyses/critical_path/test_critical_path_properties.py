@@ -15,6 +15,8 @@ from stepscope.analyses.critical_path.critical_path import critical_path
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
+from ...thoroughness import tries
+
 US = 1000
 DELAY = 5
 PAUSE = 2  # of a thread between two activities
@@ -118,7 +120,7 @@ def length_of(run: Run) -> int:
     return int(path.select(pl.col("end").max() - pl.col("start").min()).item()) // US
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tries(8, 100), deadline=None)
 @given(st.lists(INSTRUCTIONS, min_size=1, max_size=6), st.integers(1, 3))
 def test_the_path_is_what_decides(program: list[Instruction], change: int) -> None:
     machine = Machine()

@@ -15,6 +15,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.synth import MS, Synth
 
+from ...thoroughness import tries
+
 NEXT = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
@@ -196,7 +198,7 @@ def random_run(kernels: list[tuple[int, int, int, int]]) -> Run:
     return synth.run()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(25, 300), deadline=None)
 @given(times())
 def test_gaps_and_causes_are_partitions_and_do_not_depend_on_the_zero_of_the_clock(
     kernels: list[tuple[int, int, int, int]],

@@ -1,99 +1,58 @@
 """The FLOPs that a trace gives are those that torch's own counter counts while the same operators run."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import torch
-import torch.nn.functional as F
-from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from stepscope.analyses.operators.lib.flops import HEAVY, operator_work
 from stepscope.storage import open_run
 
-Program = Callable[[], object]
+if TYPE_CHECKING:
+    from .torch_programs import Program
+
+NAMES = (
+    "mm", "addmm", "bmm", "baddbmm", "matmul of batches", "linear", "conv1d", "conv2d",
+    "conv2d without gradient of the input", "conv3d", "transposed conv2d", "layers",
+)  # fmt: skip
 
 
-def random(*shape: int, grad: bool = True) -> torch.Tensor:
-    return torch.randn(*shape, requires_grad=grad)
+@pytest.fixture(scope="module")
+def programs() -> Any:
+    """What uses torch, which would make the collection of all tests half as long again."""
+    from . import torch_programs
+
+    return torch_programs
 
 
-def backward(result: torch.Tensor) -> None:
-    result.sum().backward()  # type: ignore[no-untyped-call]
-
-
-def layers() -> None:
-    model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 5, stride=2, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, dilation=2),
-        torch.nn.Flatten(), torch.nn.Linear(8 * 11 * 15, 10),
-    )  # fmt: skip
-    backward(model(random(4, 3, 32, 40, grad=False)))
-
-
-def attention(*, causal: bool) -> None:
-    q, k, v = (random(2, 4, 48, 32) for _ in range(3))
-    backward(F.scaled_dot_product_attention(q, k, v, is_causal=causal))
-
-
-PROGRAMS: dict[str, Program] = {
-    "mm": lambda: backward(random(17, 33) @ random(33, 9)),
-    "addmm": lambda: backward(torch.addmm(random(9), random(17, 33), random(33, 9))),
-    "bmm": lambda: backward(torch.bmm(random(5, 17, 33), random(5, 33, 9))),
-    "baddbmm": lambda: backward(torch.baddbmm(random(5, 17, 9), random(5, 17, 33), random(5, 33, 9))),
-    "matmul of batches": lambda: backward(random(5, 1, 17, 33) @ random(3, 33, 9)),
-    "linear": lambda: backward(F.linear(random(2, 17, 33), random(9, 33), random(9))),
-    "conv1d": lambda: backward(F.conv1d(random(2, 6, 50), random(4, 6, 5), random(4), stride=3, padding=2)),
-    "conv2d": lambda: backward(F.conv2d(random(2, 6, 20, 30), random(4, 6, 3, 5), stride=(2, 1), padding=(1, 2))),
-    "conv2d without gradient of the input": lambda: backward(
-        F.conv2d(random(2, 6, 20, 30, grad=False), random(4, 6, 3, 3))
-    ),
-    "conv3d": lambda: backward(F.conv3d(random(1, 3, 8, 9, 10), random(4, 3, 3, 3, 3), padding=1)),
-    "transposed conv2d": lambda: backward(
-        F.conv_transpose2d(random(2, 6, 10, 11), random(6, 4, 3, 3), stride=2, padding=1, output_padding=1)
-    ),
-    "layers": layers,
-}
-
-
-def of_trace(program: Program, path: Path) -> float:
-    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
-        program()
-    profiler.export_chrome_trace(str(path))
+def flops_of_trace(programs: Any, program: "Program", path: Path) -> float:
+    programs.write_trace(program, path)
     work = operator_work(open_run([path]))
     heavy = work.filter(work["kind"].is_in(HEAVY))
     assert heavy["flops"].null_count() == 0
     return float(heavy["flops"].sum())
 
 
-def of_torch(program: Program) -> int:
-    with FlopCounterMode(display=False) as counter:
-        program()
-    return int(counter.get_total_flops())
+def test_every_program_is_looked_at(programs: Any) -> None:
+    assert {*programs.PROGRAMS} == {*NAMES}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_same_flops_as_torchs_counter(name: str, tmp_path: Path) -> None:
-    counted = of_torch(PROGRAMS[name])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_flops_as_torchs_counter(programs: Any, name: str, tmp_path: Path) -> None:
+    program = programs.PROGRAMS[name]
+    counted = programs.of_torch(program)
     assert counted > 0
-    assert of_trace(PROGRAMS[name], tmp_path / "trace.json") == counted
+    assert flops_of_trace(programs, program, tmp_path / "trace.json") == counted
 
 
 @pytest.mark.parametrize(("causal", "share"), [(False, 1.0), (True, 48 * 49 / 2 / 48**2)])
-def test_attention(causal: bool, share: float, tmp_path: Path) -> None:
-    """torch counts the kernels of GPUs only, by these functions, and takes all pairs as seen."""
-    shape = (2, 4, 48, 32)
-    forward: int = sdpa_flop_count(shape, shape, shape)  # type: ignore[no-untyped-call]
-    back: int = sdpa_backward_flop_count(shape, shape, shape, shape)  # type: ignore[no-untyped-call]
-    assert of_trace(lambda: attention(causal=causal), tmp_path / "trace.json") == (forward + back) * share
+def test_attention(programs: Any, causal: bool, share: float, tmp_path: Path) -> None:
+    of_trace = flops_of_trace(programs, lambda: programs.attention(causal=causal), tmp_path / "trace.json")
+    assert of_trace == programs.attention_by_torch() * share
 
 
-def test_groups_of_a_convolution_see_their_own_channels_only(tmp_path: Path) -> None:
+def test_groups_of_a_convolution_see_their_own_channels_only(programs: Any, tmp_path: Path) -> None:
     """torch's counter takes all channels for the gradient of the weight."""
-
-    def grouped() -> None:
-        backward(F.conv2d(random(2, 6, 20, 30), random(8, 3, 3, 3), groups=2))
-
     forward = 2 * (2 * 18 * 28) * 8 * 3 * 9
-    assert of_trace(grouped, tmp_path / "trace.json") == 3 * forward
-    assert of_torch(grouped) == 2 * forward + 2 * forward
+    assert flops_of_trace(programs, programs.grouped, tmp_path / "trace.json") == 3 * forward
+    assert programs.of_torch(programs.grouped) == 2 * forward + 2 * forward

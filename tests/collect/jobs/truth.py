@@ -1,14 +1,17 @@
-"""A training script that measures itself. Usage: truth.py TRUTH_FILE MODE [ARGUMENT]; it knows nothing of stepscope.
+"""Training that measures itself. Usage: truth.py FOLDER MODE[=ARGUMENT] …; it knows nothing of stepscope.
 
-It writes {"duration", "data_wait"} (seconds, from the end of step 2 to that of the last), "steps", "samples".
+Each mode is trained in a forked child, one after the other; its rank is the number of the mode. It writes FOLDER/RANK:
+{"duration", "data_wait"} (seconds, from the end of step 2 to that of the last), "steps", "samples".
 """
 
 # mypy: disable-error-code="no-untyped-call,no-any-return,attr-defined"
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
@@ -156,12 +159,26 @@ def write(truth: Truth) -> None:
         "steps": truth.steps,
         "samples": truth.samples,
     }
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        json.dump(row, file)
+    Path(sys.argv[1], os.environ["RANK"]).write_text(json.dumps(row), encoding="utf-8")
+
+
+MODES: dict[str, Callable[[str], None]] = {
+    each.__name__: each for each in (share, accumulation, closure, iterable, workers, validation)
+}
+
+
+def main() -> None:
+    Training(0).optimizer.zero_grad()  # imports what the children would import each
+    for rank, words in enumerate(sys.argv[2:]):
+        mode, _, argument = words.partition("=")
+        child = os.fork()
+        if child == 0:
+            os.environ["RANK"] = str(rank)
+            MODES[mode](argument)
+            return
+        if os.waitpid(child, 0)[1] != 0:
+            sys.exit(f"{words} failed")
 
 
 if __name__ == "__main__":
-    modes: dict[str, Callable[[str], None]] = {
-        each.__name__: each for each in (share, accumulation, closure, iterable, workers, validation)
-    }
-    modes[sys.argv[2]](sys.argv[3] if len(sys.argv) > 3 else "")
+    main()

@@ -77,6 +77,8 @@ def main() -> None:
                 iterator._next_data()
         except (KeyError, ValueError):
             print(name, re.sub(r"\(pid \d+\)", "", traceback.format_exc()))
+        if int(sys.argv[1]):
+            iterator._shutdown_workers()  # an iterator that ends in a collection waits 5 s for its workers
         del iterator
         gc.collect()  # a worker that is forked with it would end it, and complain
 
