@@ -50,7 +50,7 @@ PLANTED = {
     "input_slow_transform": _input("slow-transform"),
     "input_crop_last": _input("crop-after-transform"),
     "input_slow_collate": _input("slow-collate"),
-    "input_large_batches": _input("batch-transfer"),
+    "input_large_batches": Planted(bounds=("input", "host", "device"), rules=("batch-transfer",)),  # by the CPU's speed
     "input_restarted_workers": _input("worker-restarts"),
     "input_repeated_opening": _input("repeated-file-load"),
     "input_uneven_samples": _input("uneven-batches"),

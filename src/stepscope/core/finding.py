@@ -128,7 +128,8 @@ class Advice:
 class Finding:
     """A problem with its evidence. No severity: findings are ranked by gain.
 
-    `trial` is the stepscope command that tries the advice; empty: there is none.
+    `trial` is the stepscope command that tries the advice; empty: there is none. `replaces` names rules whose advice is
+    another way to save the same time: what they say of the same ranks is left out where this one saves nearly as much.
     """
 
     title: Title
@@ -139,6 +140,7 @@ class Finding:
     ranks: tuple[int, ...]
     where: tuple[Place, ...] = ()
     trial: str = ""
+    replaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +149,9 @@ class Rule:
 
     `check` yields findings, or raises MissingData if the run cannot answer. `example` writes one small run with the
     problem and, when its second argument is true, the same run with the problem fixed. `explains` names a rule that
-    finds the same problem without its reason: what that one says of the same ranks is left out. `replaces` names rules
-    whose advice is another way to save the same time: what they say of the same ranks is left out where this one saves
-    nearly as much.
+    finds the same problem without its reason: what that one says of the same ranks is left out.
     """
 
     check: Callable[[Run], Iterator[Finding]]
     example: Callable[[Synth, bool], None]
     explains: str = ""
-    replaces: tuple[str, ...] = ()

@@ -31,7 +31,9 @@ __all__ = [
     "NEARLY",
     "InputStall",
     "LoadingStage",
+    "busy_share",
     "cores",
+    "described",
     "enough_workers",
     "faster",
     "gain",
@@ -132,9 +134,18 @@ def _compute(run: Run) -> InputStall | None:
         return None
     rank = culprits[0].rank
     measured = pipeline(run, rank)
-    wait = measured.step - measured.own * measured.batches
-    if wait <= MIN_SHARE * measured.step:
+    if _wait(measured) <= MIN_SHARE * measured.step:
         return None  # it waits for the start of workers
+    return _described(run, measured, tuple(sorted(row.rank for row in culprits)))
+
+
+def described(run: Run, rank: int) -> InputStall:
+    """The pipeline of a rank, whether training waits for it or not. Raises MissingData as `input_stall`."""
+    return _described(run, pipeline(run, rank), (rank,))
+
+
+def _described(run: Run, measured: Pipeline, ranks: tuple[int, ...]) -> InputStall:
+    rank = measured.rank
     cpu, wall = (float(mean) for mean in measured.fetch.mean(axis=0))
     idle = _idle(run, measured, cpu, wall)
     model = fit(measured)
@@ -142,17 +153,22 @@ def _compute(run: Run) -> InputStall | None:
     now, *tried = predict(model, [lasting, *(replace(lasting, workers=workers) for workers in _more(model))])
     best = _best(model, now, tried)
     return InputStall(
-        ranks=tuple(sorted(row.rank for row in culprits)),
-        wait=wait,
+        ranks=ranks,
+        wait=_wait(measured),
         now=now.step_ns,
         model=model,
-        busy=_busy(run, rank) if measured.workers else 1.0,
+        busy=busy_share(run, rank) if measured.workers else 1.0,
         computing=cpu / wall,
         idle=idle / wall,
         best=best,
         limited_by=(best or now).limited_by,
         parts=_parts(run, model, cpu, idle),
     )
+
+
+def _wait(measured: Pipeline) -> float:
+    """What a step waits for batches, without the start of workers."""
+    return measured.step - measured.own * measured.batches
 
 
 def _more(model: LoaderModel) -> tuple[int, ...]:
@@ -257,7 +273,8 @@ def waiting_evidence(found: InputStall) -> tuple[Evidence, ...]:
     )
 
 
-def _busy(run: Run, rank: int) -> float:
+def busy_share(run: Run, rank: int) -> float:
+    """The part of their time in which the workers of a rank made batches. Raises MissingData without their spans."""
     rows = loader_workers(run).filter(of_training(run, rank))
     spent = {name: float(rows[name].sum()) for name in ("busy", "enqueueing", "idle_queue_full", "idle_out_of_order")}
     return spent["busy"] / (sum(spent.values()) or 1.0)

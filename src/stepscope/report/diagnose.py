@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import polars as pl
@@ -23,7 +22,7 @@ from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
 from stepscope.render.document import Unchecked
-from stepscope.report.overlaps import held, overlaps
+from stepscope.report.overlaps import held, overlaps, pool_of
 from stepscope.report.places import with_source
 from stepscope.report.trials import with_trial
 
@@ -33,6 +32,7 @@ RULES = PluginGroup("rules", Rule)
 
 REASON = 0.25  # of the gain of the general finding: what saves less than that is not the reason for it
 REPLACED = 0.7  # of the gain of another way to save the same time: a cause that saves much less stands beside it
+"""Where the other way is a setting and the cause a line, the line stands first from here on."""
 FEW_GAPS = 3  # without device work: so many can be looked at one by one
 MOST = 0.8  # of the idle time: what is left may be what recording adds between thousands of calls
 WORTH_TELLING = 0.1  # of the idle time
@@ -86,9 +86,7 @@ def _with_rules(run: Run, rules: Mapping[str, Rule]) -> Diagnosis:
         found = [FindingBlock(block.rule, _of_recording(block.finding)) for block in found]
     command = job_command(run)
     found = [replace(block, finding=with_trial(block.finding, command)) for block in _without_explained(found, rules)]
-    ranked = sorted(
-        found, key=lambda block: (-_expected(block.finding), block.finding.title.words, block.finding.ranks)
-    )
+    ranked = _ranked(found)
     verdict = attempt("verdict", lambda: _verdict(run))
     if isinstance(verdict, Failure):
         failed.append(verdict.view)
@@ -131,26 +129,49 @@ def _expected(finding: Finding) -> float:
     return (finding.gain.low_ns + finding.gain.high_ns) / 2 if finding.gain else 0.0
 
 
+def _ranked(found: list[FindingBlock]) -> list[FindingBlock]:
+    """The largest expected gain first, but a setting behind a line that saves about as much of the same time.
+
+    A setting moves work to where it disturbs less, and what it saves ends with the cores; the line is the work itself.
+    """
+    lines = [block.finding for block in found if block.finding.where and not _is_setting(block.finding)]
+
+    def order(block: FindingBlock) -> tuple[float, bool, str, tuple[int, ...]]:
+        finding, setting = block.finding, _is_setting(block.finding)
+        expected = _expected(finding)
+        alike = [_expected(line) for line in lines if setting and _saves_as_much(line, finding)]
+        return -min([expected, *alike]), setting, finding.title.words, finding.ranks
+
+    return sorted(found, key=order)
+
+
+def _is_setting(finding: Finding) -> bool:
+    """Whether it is about the arguments of a loader."""
+    return bool(finding.where) and finding.where[0].symbol == MAKES_LOADER
+
+
+def _saves_as_much(line: Finding, setting: Finding) -> bool:
+    same = pool_of(line) is not None and pool_of(line) == pool_of(setting) and set(setting.ranks) <= set(line.ranks)
+    return same and _expected(line) >= REPLACED * _expected(setting)
+
+
 def _without_explained(found: list[FindingBlock], rules: Mapping[str, Rule]) -> list[FindingBlock]:
     """The findings but those of which others tell the reason, for all of their ranks."""
     return [block for block in found if not _is_explained(block, found, rules)]
 
 
 def _is_explained(general: FindingBlock, found: list[FindingBlock], rules: Mapping[str, Rule]) -> bool:
-    reasons = [
-        block.finding
-        for block in found
-        if _most(block.finding) >= _needed(rules[block.rule], general.rule) * _most(general.finding)
-    ]
+    reasons = [block.finding for block in found if _stands_for(block, general, rules)]
     told = {rank for finding in reasons for rank in finding.ranks}
     return bool(reasons) and told.issuperset(general.finding.ranks)
 
 
-def _needed(reason: Rule, rule: str) -> float:
-    """The part of the gain of a finding that a reason must save to stand for it; infinite where it is none."""
-    if reason.explains == rule:
-        return REASON
-    return REPLACED if rule in reason.replaces else inf
+def _stands_for(reason: FindingBlock, other: FindingBlock, rules: Mapping[str, Rule]) -> bool:
+    """Whether a finding is the reason for another, or another way to save nearly as much."""
+    if rules[reason.rule].explains == other.rule:
+        return _most(reason.finding) >= REASON * _most(other.finding)
+    nearly = _expected(reason.finding) >= REPLACED * _expected(other.finding)
+    return nearly and other.rule in reason.finding.replaces
 
 
 def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:
@@ -165,7 +186,7 @@ def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:
             kept.append(block)
             continue
         place = block.finding.where[0] if block.finding.where else None
-        if place is not None and place.symbol == MAKES_LOADER:
+        if _is_setting(block.finding):
             kept.append(block)
             continue
         keys = [(place.file, place.line, rank) for rank in block.finding.ranks] if place else []

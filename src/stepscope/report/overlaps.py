@@ -13,7 +13,7 @@ from stepscope.core.finding import Cause, Finding, Gain, Pool
 from stepscope.core.report import Overlap
 from stepscope.core.run import Run
 
-__all__ = ["held", "overlaps"]
+__all__ = ["held", "overlaps", "pool_of"]
 
 _POOL_OF: Mapping[Cause, Pool] = {
     "data-reading": "data-wait",
@@ -55,7 +55,7 @@ def overlaps(findings: Sequence[Finding], pools: Mapping[tuple[Pool, int], float
     """The groups of at least two findings, in the order of their first ones; `pools` as `held` returns them."""
     groups: list[tuple[Pool, set[int], list[int]]] = []
     for position, finding in enumerate(findings):
-        pool = _pool(finding)
+        pool = pool_of(finding)
         if pool is None:
             continue
         near = [group for group in groups if group[0] == pool and group[1] & set(finding.ranks)]
@@ -70,7 +70,7 @@ def overlaps(findings: Sequence[Finding], pools: Mapping[tuple[Pool, int], float
     )
 
 
-def _pool(finding: Finding) -> Pool | None:
+def pool_of(finding: Finding) -> Pool | None:
     """None for a finding that saves nothing that could be told."""
     return (finding.gain.pool or _POOL_OF.get(finding.cause)) if finding.gain else None
 

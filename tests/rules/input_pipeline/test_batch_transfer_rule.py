@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from stepscope.core.run import Run
-from stepscope.core.synth import Synth, build
+from stepscope.core.synth import MS, Synth, build
 from stepscope.report.diagnose import RULES, diagnose
 
 
@@ -15,6 +15,49 @@ def test_large_batches_are_slow_to_touch_where_training_is_the_limit(size: int, 
     synth = Synth().loading(length=43, own=40, workers=1, cores=2, parts=(copies,), used=1.8)
     run = synth.add("batch_tensors", pid="1", loader=0, worker=0, type="torch.float64", bytes=size).run()
     assert [block.rule for block in diagnose(run).findings] == rules
+
+
+def touched(size: int, freed: float = 0) -> Run:
+    """Steps of 41 ms that wait for 1 of them; the loop's line is sampled for `freed` while it frees `size` bytes."""
+    copies = ("collate", "torch.utils.data._utils.collate.default_collate", 36, 36)
+    synth = Synth().loading(length=41, own=40, workers=1, cores=2, parts=(copies,), used=1.9)
+    synth.add("batch_tensors", pid="1", loader=0, worker=0, type="torch.float64", bytes=size)
+    loop = {"function": "train", "text": "for pictures, labels in loader:"}
+    for step in range(40):
+        at = 41 * step
+        synth.sample(step, at, 1, "data_wait", "/home/me/train.py", 8, **loop)
+        synth.sample(step, at + 1, freed, "forward", "/home/me/train.py", 8, **loop)
+        synth.sample(step, at + 20, 40 - freed, "backward", "/home/me/train.py", 10, **BACKWARD)
+    return synth.run()
+
+
+BACKWARD = {
+    "call": "torch/_tensor.py:600 backward",
+    "leaf": "torch/autograd/graph.py:800 run",
+    "text": "loss.backward()",
+}
+
+
+@pytest.mark.parametrize(("size", "rules"), [(100_000_000, ["batch-transfer"]), (1_000_000, [])])
+def test_large_batches_cost_training_time_that_it_does_not_wait_for(size: int, rules: list[str]) -> None:
+    assert [block.rule for block in diagnose(touched(size)).findings] == rules
+
+
+@pytest.mark.parametrize(("freed", "least"), [(0, 0), (10, 5), (40, 10)])
+def test_the_time_in_which_batches_are_freed_is_the_least_that_smaller_ones_save(freed: float, least: float) -> None:
+    """Half of it for batches of half the size. 100 MB take 20 ms to free: more at that line is something else."""
+    (found,) = RULES.get("batch-transfer").check(touched(100_000_000, freed))
+    assert found.gain is not None
+    assert found.gain.low_ns == pytest.approx(least * MS, abs=MS / 10)
+    assert found.gain.pool == "host"
+    figures = {row.label: row.value for row in found.evidence}
+    assert figures.get("batch free time", 0) == pytest.approx(2 * least * MS, abs=MS / 10)
+
+
+def test_training_on_a_device_touches_no_batch() -> None:
+    run = touched(100_000_000)
+    kernel = Synth().kernel(0, 1, "gemm").run()
+    assert not list(RULES.get("batch-transfer").check(Run({**run.tables, "device": kernel.tables["device"]}, run.path)))
 
 
 def test_copies_that_more_workers_hide_are_none_of_its_business() -> None:

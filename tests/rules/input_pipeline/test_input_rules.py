@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -288,7 +289,15 @@ def test_workers_that_last_are_not_restarted() -> None:
     assert not list(RULES.get("worker-restarts").check(epochs(start=200, fetch=10, persistent=True)))
 
 
-def always(gain: float, rank: int, explains: str = "", low: float = 0) -> Rule:
+@pytest.mark.parametrize(("cores", "rules"), [(2, ["slow-collate", "few-workers"]), (3, ["few-workers"])])
+def test_a_line_comes_before_workers_that_share_its_work_out_but_do_not_hide_it(cores: float, rules: list[str]) -> None:
+    """Steps of 80 ms of which 26 train: of 70 ms in one function two cores leave steps of 50, three cores one of 30."""
+    parts: Parts = (("sample", "data.Pictures", 3, 3), ("collate", "data.collate", 70, 70))
+    synth = Synth().loading(length=80, own=26, workers=1, cores=cores, parts=parts, used=1.3)
+    assert rules_of(synth.run()) == rules
+
+
+def always(gain: float, rank: int, explains: str = "", low: float = 0, **known: Any) -> Rule:
     """A rule that always finds the same."""
 
     def check(run: Run) -> Iterator[Finding]:
@@ -296,7 +305,8 @@ def always(gain: float, rank: int, explains: str = "", low: float = 0) -> Rule:
             low_ns=round(low * MS), high_ns=round(gain * MS), step_ns=1000 * MS, basis="test", confidence="table"
         )
         advice = (Advice(text="Fix it"),)
-        yield Finding(title=Title("It"), cause="model", evidence=(), gain=saved, advice=advice, ranks=(rank,))
+        finding = Finding(title=Title("It"), cause="model", evidence=(), gain=saved, advice=advice, ranks=(rank,))
+        yield replace(finding, **known)
 
     return Rule(check=check, example=lambda synth, fixed: None, explains=explains)
 
@@ -313,11 +323,32 @@ def test_a_reason_stands_for_the_general_finding_of_its_ranks() -> None:
 
 def test_a_cause_stands_for_another_way_to_save_as_much() -> None:
     def found(gain: float) -> list[str]:
-        rules = {"other": always(10, 0), "cause": replace(always(gain, 0), replaces=("other",))}
+        rules = {"other": always(10, 0), "cause": always(gain, 0, replaces=("other",))}
         return [block.rule for block in _with_rules(loading(EVEN), rules).findings]
 
     assert found(7) == ["cause"]
     assert found(6) == ["other", "cause"]
+
+
+def test_another_way_that_may_save_as_much_but_surely_less_stands_for_nothing() -> None:
+    rules = {"line": always(10, 0, low=6), "setting": always(10, 0, replaces=("line",))}
+    assert [block.rule for block in _with_rules(loading(EVEN), rules).findings] == ["line", "setting"]
+
+
+LINE = (Place(file="/home/me/data.py", line=20),)
+SETTING = (Place(file="/home/me/train.py", line=5, symbol="DataLoader"),)
+
+
+@pytest.mark.parametrize(
+    ("line", "pool", "rank", "first"),
+    [(7, "data-reading", 0, "line"), (6, "data-reading", 0, "setting"), (7, "operator", 0, "setting"),
+     (7, "data-reading", 1, "setting")],
+)  # fmt: skip
+def test_a_setting_stands_behind_a_line_that_saves_about_as_much(line: int, pool: str, rank: int, first: str) -> None:
+    """Of the same time of the same ranks."""
+    setting = always(10, 0, cause="data-reading", where=SETTING)
+    rules = {"setting": setting, "line": always(line, rank, cause=pool, where=LINE)}
+    assert next(block.rule for block in _with_rules(loading(EVEN), rules).findings) == first
 
 
 def test_what_is_surer_comes_first() -> None:

@@ -7,7 +7,7 @@ from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.models.loader_model import fit
 from stepscope.models.pipeline import pipeline
-from stepscope.report.diagnose import RULES
+from stepscope.report.diagnose import RULES, diagnose
 
 
 def contended(
@@ -46,6 +46,18 @@ def test_workers_on_the_cores_of_training_are_too_many() -> None:
 def test_workers_that_are_worth_their_cores_are_not_too_many(run: Run) -> None:
     """Training that has one core; batches that would take the training process long."""
     assert not list(RULES.get("too-many-workers").check(run))
+
+
+@pytest.mark.parametrize(("workers", "rules"), [(1, ["slow-transform", "too-many-workers"]), (4, ["too-many-workers"])])
+def test_a_worker_that_one_line_keeps_busy_is_not_too_many(workers: int, rules: list[str]) -> None:
+    """Steps of 22 ms that wait for 2 of them, beside 8 ms of smoothing a batch, which take twice as long on full cores:
+    one worker is busy for 17 ms of each 22, four are idle for most of their time."""
+    synth = Synth().add("processes", threads=2)
+    parts = (("sample", "data.Smoothed", 15.5, 7.7), ("collate", "torch.utils.data._utils.collate.c", 1.5, 0.7))
+    synth.loading(length=22, own=20, workers=workers, cores=2, parts=parts, feed=0.3, used=1.94, waited=8.5 / 22)
+    for step in range(40):
+        synth.span("receive", step, None, 22 * step, 22 * step + 1.5, cpu=MS)
+    assert [block.rule for block in diagnose(synth.run()).findings] == rules
 
 
 def test_what_a_device_did_during_a_wait_is_to_be_known() -> None:

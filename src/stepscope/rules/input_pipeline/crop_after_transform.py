@@ -102,6 +102,7 @@ def check(run: Run) -> Iterator[Finding]:
         advice=_advice(crop),
         ranks=found.ranks,
         where=hot_lines(run, found.ranks[0], first.place, first.library),
+        replaces=("slow-transform", "few-workers"),
     )  # fmt: skip
 
 
@@ -207,4 +208,4 @@ def example(synth: Synth, fixed: bool) -> None:
         synth.add("transform_sizes", loader=0, name=name, before=before * scale, after=after * scale)
 
 
-RULE = Rule(check=check, example=example, explains="input-bound", replaces=("slow-transform", "few-workers"))
+RULE = Rule(check=check, example=example, explains="input-bound")

@@ -67,6 +67,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         ranks=found.ranks,
         where=loader_facts(run, found.model.pipeline.rank).where,
+        replaces=("slow-transform", "slow-collate"),
     )
 
 
@@ -95,4 +96,4 @@ def example(synth: Synth, fixed: bool) -> None:
     synth.loading(length=length, own=10, workers=workers, cores=32, parts=parts, used=13 if fixed else 1.1)
 
 
-RULE = Rule(check=check, example=example, explains="input-bound", replaces=("slow-transform", "slow-collate"))
+RULE = Rule(check=check, example=example, explains="input-bound")

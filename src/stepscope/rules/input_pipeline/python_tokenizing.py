@@ -87,6 +87,7 @@ def check(run: Run) -> Iterator[Finding]:
         advice=_ADVICE,
         ranks=found.ranks,
         where=told.where,
+        replaces=("slow-transform", "slow-collate", "few-workers"),
     )  # fmt: skip
 
 
@@ -156,6 +157,4 @@ def example(synth: Synth, fixed: bool) -> None:
             )  # fmt: skip
 
 
-RULE = Rule(
-    check=check, example=example, explains="input-bound", replaces=("slow-transform", "slow-collate", "few-workers")
-)
+RULE = Rule(check=check, example=example, explains="input-bound")

@@ -104,6 +104,7 @@ def _finding(run: Run, found: InputStall, reader: _Repeated, part: LoadingStage)
         advice=_ADVICE,
         ranks=found.ranks,
         where=hot_lines(run, found.ranks[0], calls=reader.name) or hot_lines(run, found.ranks[0], found.data_set),
+        replaces=("slow-transform", "few-workers", "slow-storage"),
     )  # fmt: skip
 
 
@@ -181,6 +182,4 @@ def example(synth: Synth, fixed: bool) -> None:
     synth.loading(length=length, own=10, workers=2, cores=2, parts=parts, used=(loading + 5) / length, read_file=7)
 
 
-RULE = Rule(
-    check=check, example=example, explains="input-bound", replaces=("slow-transform", "few-workers", "slow-storage")
-)
+RULE = Rule(check=check, example=example, explains="input-bound")

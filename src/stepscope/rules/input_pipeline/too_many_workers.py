@@ -2,7 +2,9 @@
 
 ## What it finds
 A simulation of the loader with fewer workers, or with none, makes the step shorter by a tenth or more. Either a batch
-is cheaper to load than to transfer, or the workers use cores that multithreaded training needs.
+is cheaper to load than to transfer, or the workers use cores that multithreaded training needs. If the workers are idle
+more than half of the time, this finding stands for a slow transform or collate function that saves little more. Busy
+workers are a symptom: there the line that keeps them busy is named first.
 
 ## Why it costs time
 Each batch of a worker is serialized, waits in a queue, and is deserialized: one to two milliseconds, however small it
@@ -37,12 +39,13 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.models.input_stall import NEARLY, TRIED, cores
+from stepscope.models.input_stall import NEARLY, TRIED, busy_share, cores
 from stepscope.models.loader_model import LoaderChange, Prediction, check_undisturbed, fit, predict, without_workers
 from stepscope.models.pipeline import Pipeline, pipeline
 
 __all__ = ["RULE"]
 
+IDLE = 0.5  # of the workers' time: busier ones are kept busy by something, which then is the reason, not their number
 LEAST = 0.1  # of the step: of what is predicted from one run, half of all pairs of scripts were off by less
 OTHERS = 0.1  # of the cores: with other programs at work, nobody knows whom training had to wait for
 
@@ -75,6 +78,7 @@ def check(run: Run) -> Iterator[Finding]:
         advice=tuple(_advice(best.workers, loader_facts(run, ranks[0]).at)),
         ranks=tuple(sorted(ranks)),
         where=loader_facts(run, ranks[0]).where,
+        replaces=("slow-transform", "slow-collate") if busy_share(run, ranks[0]) < IDLE else (),
     )
 
 
@@ -153,4 +157,4 @@ def example(synth: Synth, fixed: bool) -> None:
         synth.add("system", time=round((start + length / 2) * MS), rank=None, what="other CPU", value=0.0, unit="cores")
 
 
-RULE = Rule(check=check, example=example, explains="input-bound", replaces=("slow-transform", "slow-collate"))
+RULE = Rule(check=check, example=example, explains="input-bound")

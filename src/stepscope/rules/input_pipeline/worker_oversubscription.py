@@ -100,6 +100,7 @@ def check(run: Run) -> Iterator[Finding]:
         advice=_ADVICE,
         ranks=found.ranks,
         where=hot_lines(run, found.ranks[0], found.data_set),
+        replaces=("slow-transform", "slow-collate"),
     )
 
 
@@ -196,4 +197,4 @@ def example(synth: Synth, fixed: bool) -> None:
             synth.add("system", time=round((at + length / 2) * MS), rank=None, what=what, value=value, unit="cores")
 
 
-RULE = Rule(check=check, example=example, explains="input-bound", replaces=("slow-transform", "slow-collate"))
+RULE = Rule(check=check, example=example, explains="input-bound")
