@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 warnings.simplefilter("always")
 
@@ -77,8 +78,8 @@ def main() -> None:
                 iterator._next_data()
         except (KeyError, ValueError):
             print(name, re.sub(r"\(pid \d+\)", "", traceback.format_exc()))
-        if int(sys.argv[1]):
-            iterator._shutdown_workers()  # an iterator that ends in a collection waits 5 s for its workers
+        if isinstance(iterator, _MultiProcessingDataLoaderIter):
+            iterator._shutdown_workers()  # which a collection does not, but waits for 5 s
         del iterator
         gc.collect()  # a worker that is forked with it would end it, and complain
 
