@@ -98,8 +98,7 @@ def test_more_workers_are_not_advised_where_no_core_is_free() -> None:
 
 
 def test_a_transform_that_fills_the_cores_is_named_with_its_line() -> None:
-    run = build(RULES.get("slow-transform").example, fixed=False)
-    finding = one("slow-transform", run)
+    finding = one("slow-transform", build(RULES.get("slow-transform").example, fixed=False))
     assert finding.where == (Place(file="/home/me/data.py", line=20, symbol="data.Blur"),)
     assert values(finding)["Blur CPU time per batch"] == 35 * MS
     assert values(finding)["share of loading CPU"] == pytest.approx(35 / 40)
