@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from .viewing import close_all
+
 CHROMIUM = os.environ.get("STEPSCOPE_CHROMIUM", "/usr/bin/chromium")
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--js-flags=--liftoff-only")
 """The last: each opening of Perfetto takes a second less, since its trace processor is compiled once and not twice."""
@@ -35,6 +37,5 @@ def browser(running: tuple[Browser, AbstractEventLoop]) -> Iterator[Browser]:
     browser, loop = running
     asyncio._set_running_loop(loop)
     yield browser
-    for context in browser.contexts:  # of tests that failed
-        context.close()
+    close_all(browser)
     asyncio._set_running_loop(None)

@@ -1,6 +1,6 @@
 """A page opened as a reader opens it, watched for everything that it must not do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Page
 
-__all__ = ["AXE", "Scheme", "faults", "go", "keep", "opened", "views"]
+__all__ = ["AXE", "Scheme", "close_all", "faults", "go", "keep", "opened", "views"]
 
 Scheme = Literal["light", "dark"]
 AXE = Path(__file__).parents[2] / "web-app" / "node_modules" / "axe-core" / "axe.min.js"
@@ -16,6 +16,9 @@ WIDE = 1280
 PICTURES = Path(__file__).parents[2] / ".cache" / "screenshots"
 _READY = "html[data-ready]"
 _WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+_idle: dict[tuple[object, ...], list[Page]] = {}
 
 
 @contextmanager
@@ -29,24 +32,58 @@ def opened(
     state: str = "",
     **more: Any,
 ) -> Iterator[Page]:
-    """A page of its own; nothing may be complained of in its console, nor asked from anywhere else."""
+    """A page of its own; nothing may be complained of in its console, nor asked from anywhere else.
+
+    One that another test has left is taken again, empty: a new process of the browser takes three times as long as the
+    report. A page with other rights, and one whose test failed, is nobody else's.
+    """
     local = address.startswith("file:")
-    context = browser.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": height}, offline=local, locale="en-GB", **more
-    )
-    page = context.new_page()
+    kind = (scheme, width, height, local)
     requests: list[str] = []
     complaints: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "request": lambda request: requests.append(request.url),
+        "console": lambda message: complaints.append(message.text),
+        "pageerror": lambda error: complaints.append(str(error)),
+    }
+    left = [] if more else _idle.setdefault(kind, [])
+    page = left.pop() if left else _new_page(browser, *kind, **more)
+    for event, listener in listeners.items():
+        page.on(event, listener)
     page.goto(f"{address}#{state}")
     page.wait_for_selector(_READY)
     yield page
     assert complaints == []
     foreign = [url for url in requests if url.partition("#")[0] != address and not url.startswith(("data:", "blob:"))]
     assert [url for url in foreign if local or not url.startswith(address)] == []
-    context.close()
+    if more:
+        page.context.close()
+        return
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    _leave(page, width, height)
+    left.append(page)
+
+
+def _new_page(browser: Browser, scheme: Scheme, width: int, height: int, local: bool, **more: Any) -> Page:
+    size: Any = {"width": width, "height": height}
+    return browser.new_context(color_scheme=scheme, viewport=size, offline=local, locale="en-GB", **more).new_page()
+
+
+def _leave(page: Page, width: int, height: int) -> None:
+    """Nothing of what a test did is there for the next."""
+    page.evaluate("localStorage.clear(); sessionStorage.clear()")
+    page.goto("about:blank")
+    page.mouse.move(0, 0)
+    page.emulate_media(media="null")
+    page.set_viewport_size({"width": width, "height": height})
+
+
+def close_all(browser: Browser) -> None:
+    """Pages that were left, and those of tests that failed."""
+    _idle.clear()
+    for context in browser.contexts:
+        context.close()
 
 
 def views(page: Page) -> list[str]:
