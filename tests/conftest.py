@@ -15,6 +15,9 @@ from .thoroughness import tries
 from .warm_command import LIGHT_TORCH
 
 SLOW = 100  # ordinary tests take as long as one that is marked slow
+SLOW_FOLDERS = ("browser", "cloud", "harm")
+"""Each test there is slow: it opens a page in a browser, talks to a server, or runs a job twice."""
+
 LARGE = 900_000  # bytes of a packed trace that takes more than about a second to read
 
 settings.register_profile(
@@ -78,8 +81,12 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)  # before slow ones are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take longest come first: a process that begins a long one at the end has the others wait for it."""
+    for item in items:
+        if item.path.parent.name in SLOW_FOLDERS:
+            item.add_marker(pytest.mark.slow)
     weight: Counter[Path] = Counter()
     for item in items:
         weight[item.path] += SLOW if item.get_closest_marker("slow") else 1

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from fuzz_traces import run_cases, tried
 from trace_damage import damaged, own_traces
 
+pytestmark = pytest.mark.slow
+
 CASES = tries(24, 1500)
 STEP = "ProfilerStep#"
 
@@ -61,7 +63,6 @@ def test_a_seed_gives_the_same_damage_again() -> None:
         assert damaged(trace, random.Random(7)) == damaged(trace, random.Random(7))
 
 
-@pytest.mark.slow
 def test_damaged_traces_end_in_an_answer_or_a_refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STEPSCOPE_RAISE", "1")
     monkeypatch.setenv("STEPSCOPE_CORPUS", str(tmp_path))  # the traces of the tool itself: the same on every machine

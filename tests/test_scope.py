@@ -19,6 +19,8 @@ from stepscope.core.synth import MS, Synth
 from stepscope.report.assemble import assemble
 from stepscope.storage import open_run
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 ANALYSES = PluginGroup("analyses", Analysis).load()
 MANY = 15  # of the functions below every report; analyses that it does not show are compared above

@@ -13,6 +13,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.storage import open_run
 
+pytestmark = pytest.mark.slow
+
 DEVICE_TIME = {
     "kernels": "kernel_count",
     "memcpys": "memcpy_count",

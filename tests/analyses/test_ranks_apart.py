@@ -14,6 +14,8 @@ from stepscope.core.schema import TABLES
 from stepscope.core.synth import Synth, build
 from stepscope.report.diagnose import RULES
 
+pytestmark = pytest.mark.slow
+
 OF_RANKS = {
     name: analysis for name, analysis in PluginGroup("analyses", Analysis).load().items() if analysis.scope == "rank"
 }

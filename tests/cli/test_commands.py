@@ -155,6 +155,7 @@ def test_doctor_without_a_python_says_so(tmp_path: Path) -> None:
     assert "no python on PATH" in done.stdout
 
 
+@pytest.mark.slow
 class TestRun:
     """`stepscope run` around commands that need no torch."""
 
@@ -255,6 +256,7 @@ class TestRun:
         assert "ms/step" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -49,6 +49,7 @@ def trace(path: Path, step_us: int, steps: int = 15) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_two_traces_in_all_formats(tmp_path: Path) -> None:
     a, b = trace(tmp_path / "a.json", 1000), trace(tmp_path / "b.json", 500)
     done = stepscope("compare", a, b)
@@ -61,6 +62,7 @@ def test_two_traces_in_all_formats(tmp_path: Path) -> None:
     assert "<noscript><h1>B is 2" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_one_path_twice_is_allowed_and_said(tmp_path: Path) -> None:
     a = trace(tmp_path / "a.json", 1000)
     done = stepscope("compare", a, a)

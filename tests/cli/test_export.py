@@ -22,6 +22,8 @@ from stepscope.storage import open_run
 
 from ..command import command, stepscope
 
+pytestmark = pytest.mark.slow
+
 ANALYSES = PluginGroup("analyses", Analysis)
 TRACES = (
     "hta/critical_path/alexnet/benchmark_result_2869224_1695835535_trace.json.gz",  # µs since the epoch, no base

@@ -10,6 +10,8 @@ from ..command import printed, stepscope
 from .test_compare import trace
 from .test_opening import write
 
+pytestmark = pytest.mark.slow
+
 
 def test_pictures_are_listed_and_written(tmp_path: Path) -> None:
     write(tmp_path, 2)

@@ -16,6 +16,8 @@ from stepscope.cli._progress import Reading
 
 from ..command import command, stepscope
 
+pytestmark = pytest.mark.slow
+
 RANKS = 40
 AT_ONCE = 8  # seconds of CPU time; starting takes one, and the whole report more than thirty
 

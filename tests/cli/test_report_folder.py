@@ -4,10 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
+
 from ..command import stepscope
 from ..export.recorded import recorded
 
 
+@pytest.mark.slow
 def test_a_folder_of_runs_is_listed(tmp_path: Path) -> None:
     run = recorded(tmp_path / "one", "fork", trace=False)
     shutil.copytree(run, tmp_path / "runs" / "a")

@@ -13,6 +13,8 @@ from stepscope.run_format.files import ENDINGS
 
 from ..command import PATIENCE, command, stepscope
 
+pytestmark = pytest.mark.slow
+
 RUN = {"format": "stepscope-run", "version": 1, "command": ["true"], "cwd": "/", "host": "h", "options": {}}
 
 

@@ -11,6 +11,8 @@ from stepscope.collect.line_sampler.locked_looks import HARMLESS
 
 from ..thoroughness import tries
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 START = """

@@ -16,6 +16,8 @@ from stepscope.core.importing import Sink
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.stacks import add_worker_stacks
 
+pytestmark = pytest.mark.slow
+
 HZ = 100
 
 

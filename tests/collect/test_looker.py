@@ -17,7 +17,7 @@ from stepscope.collect.fields import compiled
 from stepscope.collect.line_sampler.copied_code import reads_true
 from stepscope.collect.step_clock.state import State
 
-pytestmark = pytest.mark.skipif(compiled is None, reason="not built")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiled is None, reason="not built")]
 
 SOURCE = Path(__file__).parents[2] / "src"
 SLOT, LATE = 1_000_000, 10**9

@@ -288,6 +288,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_a_job_killed_in_its_second_piece_leaves_every_step(path: Path, tmp_path: Path) -> None:
     count, out = IN_A_CHUNK + 20, tmp_path / "out"
     job = LOOP.replace("STEPS", str(count))

@@ -18,6 +18,8 @@ from stepscope.run_format.options import RecordingOptions
 from ..small_disk import mounted
 from .conftest import lines_of, read_recording, steps_of
 
+pytestmark = pytest.mark.slow
+
 NOTHING = RecordingOptions()
 
 

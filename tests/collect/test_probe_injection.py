@@ -16,6 +16,8 @@ from stepscope.collect import probe_cost
 
 from .conftest import RECORD, Recording, lines_of
 
+pytestmark = pytest.mark.slow
+
 WHOLE_TORCH = True
 
 SOURCE = Path(__file__).parents[2] / "src"

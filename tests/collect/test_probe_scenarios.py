@@ -11,6 +11,8 @@ import pytest
 from .conftest import Process, Recording
 from .fake_job import KINDS, probe
 
+pytestmark = pytest.mark.slow
+
 WHOLE_TORCH = True
 
 JOB = str(Path(__file__).parent / "jobs" / "scenarios.py")

@@ -60,6 +60,7 @@ def test_the_word_after_an_ordinary_option_stays(name: str) -> None:
     assert redacted([name, "7"]) == [name, "7"]
 
 
+@pytest.mark.slow
 def test_no_file_of_a_run_holds_a_secret(tmp_path: Path) -> None:
     job = (
         "import torch; p = torch.nn.Linear(2, 1); o = torch.optim.SGD(p.parameters(), 1e-3)\n"

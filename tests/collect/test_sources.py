@@ -17,6 +17,8 @@ from stepscope.collect.sources import Sources, source_line
 
 from ..command import command
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "import os\n\n\ndef main() -> None:\n    token = 'hf_abc'\n    work()\n\n\nmain()\n"
 
 

@@ -11,6 +11,8 @@ import pytest
 from .forked_jobs import Jobs, forked_jobs
 from .window_job import END, JOB, events, outcome, rows, within
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 
 RunJob = Callable[[str], dict[str, Any]]

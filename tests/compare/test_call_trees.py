@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -215,6 +216,7 @@ def told(changes: Changes, *, mirrored: bool = False) -> list[str]:
     )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(trees(), trees())
 def test_own_changes_add_up_and_are_mirrored(a: Synth, b: Synth) -> None:
@@ -228,6 +230,7 @@ def test_own_changes_add_up_and_are_mirrored(a: Synth, b: Synth) -> None:
         assert told(changes) == told(back[what], mirrored=True)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(trees())
 def test_a_run_has_not_changed_against_itself(synth: Synth) -> None:
@@ -237,6 +240,7 @@ def test_a_run_has_not_changed_against_itself(synth: Synth) -> None:
         assert all(row.calls_a == row.calls_b for row in changes.rows)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(trees())
 def test_all_time_within_the_steps_is_told_once(synth: Synth) -> None:

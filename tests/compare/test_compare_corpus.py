@@ -19,6 +19,8 @@ from stepscope.storage import open_run
 
 from .test_page import SCHEMA, terminal
 
+pytestmark = pytest.mark.slow
+
 RESNET = "kineto/resnet50_num_workers_{}"
 PAIRS = {
     "loader workers": (RESNET.format(0), RESNET.format(4)),

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from stepscope.compare import statistics
 from stepscope.compare.statistics import block_length, speed_ratio, student
 
+pytestmark = pytest.mark.slow
+
 Floats = npt.NDArray[np.float64]
 RUNS = 400  # simulated pairs: the standard error of a coverage of 95 % is then 1.1 %
 MEAN, SPREAD = 40e6, 4e6  # steps of 40 ms that vary by a tenth

@@ -22,6 +22,8 @@ from stepscope.importers.kineto.decimals import FARTHEST, nanoseconds, whole_num
 
 from ..thoroughness import tries
 
+pytestmark = pytest.mark.slow
+
 KINETO = PluginGroup("importers", Importer).get("kineto")
 HOUR = 3_600 * 10**9
 BASE = 1_790_857_026_000_000_000

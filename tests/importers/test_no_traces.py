@@ -17,6 +17,8 @@ from stepscope.importers.kineto.source import BAD_CHECKSUM, check_packing
 from stepscope.report.assemble import first_screen
 from stepscope.storage import open_run
 
+pytestmark = pytest.mark.slow
+
 BEGIN = b'{"schemaVersion": 1, "traceEvents": ['
 EVENT = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": %d, "dur": 1}'
 PACKED_SPACES = gzip.compress(b" " * (4 << 20), 6)

@@ -369,6 +369,7 @@ FILES = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(70, 1000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_values_of_any_type_are_read(data: st.DataObject) -> None:

@@ -19,6 +19,8 @@ from stepscope.importers.kineto.scanned import read_scanned
 
 from ..thoroughness import THOROUGH, tries
 
+pytestmark = pytest.mark.slow
+
 Differences = Callable[..., list[str]]
 TINY = (Cutting(64, 1), Cutting(100, 3), Cutting(257, 2), Cutting(1000, 4), Cutting(4096, 2))
 USUAL = Cutting()
@@ -39,7 +41,6 @@ def traces(corpus: Path) -> list[Path]:
     return [file for file in found if file not in left_out]
 
 
-@pytest.mark.slow
 def test_every_trace_of_the_corpus(corpus: Path, differences: Differences) -> None:
     found = {file.name: differences(file, USUAL) for file in traces(corpus)}
     assert len(found) > 100
@@ -51,7 +52,6 @@ def test_damaged_traces_cut_into_tiny_pieces(corpus: Path, differences: Differen
     assert {file.name: told for file in damaged if (told := differences(file, *TINY, USUAL))} == {}
 
 
-@pytest.mark.slow
 def test_small_traces_cut_into_tiny_pieces(corpus: Path, differences: Differences) -> None:
     small = [file for file in traces(corpus) if file.stat().st_size < SMALL and "malformed" not in file.parts]
     assert {file.name: told for file in small if (told := differences(file, *cuttings_of(file)))} == {}
@@ -62,7 +62,6 @@ def cuttings_of(file: Path) -> tuple[Cutting, ...]:
     return tuple(how for how in TINY if how.piece > TINIEST or file.stat().st_size < SMALLEST)
 
 
-@pytest.mark.slow
 def test_times_and_names_equal_those_of_json_with_decimals(corpus: Path) -> None:
     """An independent reading: nothing of stepscope takes part in the expected values."""
     compared = 0

@@ -62,6 +62,7 @@ def test_an_event_may_be_longer_than_a_piece(tmp_path: Path) -> None:
     assert sink.parts["host"][0]["name"].str.len_chars().to_list() == [9, 100_000, 9, 100_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
 def test_interrupt_stops_at_once(tmp_path: Path, name: str) -> None:
     path = trace(tmp_path / name, EVENTS)

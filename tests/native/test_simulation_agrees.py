@@ -39,6 +39,7 @@ def cases(draw: st.DrawFn) -> list[Case]:
     ]
 
 
+@pytest.mark.slow
 @given(cases())
 def test_compiled_simulation_equals_that_by_numpy(cases: list[Case]) -> None:
     """Sums are added in another order, and what ends at the same moment may then end in another order."""

@@ -22,6 +22,8 @@ from stepscope.storage.kept import kept
 
 from ..command import command, stepscope
 
+pytestmark = pytest.mark.slow
+
 LARGE = "tracelens/sglang_decode/bs_32_rank0.json.gz"
 TRACES = (
     "local/cpu_conv_nw2",
@@ -77,7 +79,6 @@ def _report(run: Run) -> str:
     return dumps(report_document(assemble(run)))
 
 
-@pytest.mark.slow
 def test_commands_give_the_same_with_and_without_the_cache(corpus: Path, cache: Cache) -> None:
     path = corpus / "traces" / LARGE
     for words in (("report", path, "--format", "json"), ("show", "device_time", path, "--format", "csv")):
@@ -185,7 +186,6 @@ def test_doctor_tells_whether_the_cache_can_be_used(tmp_path: Path, cache: Cache
     assert state == "no"
 
 
-@pytest.mark.slow
 def test_interruption_leaves_nothing_half_written(path: Path, cache: Cache) -> None:
     for delay in (0.3, 0.6, 0.9, 1.2, 1.5):
         process = subprocess.Popen(

@@ -21,6 +21,8 @@ from stepscope.storage.kept import forget_all, kept
 from ..command import stepscope
 from ..small_disk import mounted
 
+pytestmark = pytest.mark.slow
+
 EVENTS = 3_000
 NOBODY = 65534
 OPEN = """
@@ -97,7 +99,6 @@ def left_over(cache: Cache) -> list[str]:
     return [folder.name for folder in cache.entries.glob("unfinished-*")]
 
 
-@pytest.mark.slow
 def test_several_processes_at_once_and_one_that_clears(path: Path, cache: Cache) -> None:
     rounds = """
 while not os.path.exists(sys.argv[1] + ".go"):

@@ -26,6 +26,8 @@ from stepscope.storage.workers import in_this_process
 
 from ..thoroughness import tries
 
+pytestmark = pytest.mark.slow
+
 ANALYSES = PluginGroup("analyses", Analysis).load()
 HERE = in_this_process()
 TWO = processes(2, cores=2, small=0)
@@ -159,7 +161,6 @@ def test_progress_counts_ranks_and_bytes(four_ranks: Path) -> None:
     assert told[0][2] == 0 and told[-1][2] == whole
 
 
-@pytest.mark.slow
 def test_hundreds_of_ranks(ranks_in: RanksIn) -> None:
     ranks = tries(200, 1024)
     folder = ranks_in("many", **{f"part_{rank}": rank for rank in range(ranks)})

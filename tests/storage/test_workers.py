@@ -27,6 +27,8 @@ from stepscope.storage.workers import Workers, in_this_process, using
 
 from ..command import command, printed
 
+pytestmark = pytest.mark.slow
+
 TWO = processes(2, cores=2, small=0)
 A_WHILE = 60  # seconds that victims.slowly takes
 JOBS = Path(__file__).parent / "jobs"
@@ -91,7 +93,6 @@ def test_a_worker_that_dies_while_another_is_started(
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.slow
 def test_a_rank_that_kills_every_worker_is_left_out_and_said(four_ranks: Path, victims: ModuleType) -> None:
     run = open_run(four_ranks, workers=TWO, first=partial(victims.always, 1))
     assert run.optional("processes")["rank"].to_list() == [0, 2, 3]
@@ -100,7 +101,6 @@ def test_a_rank_that_kills_every_worker_is_left_out_and_said(four_ranks: Path, v
     assert (str(four_ranks / "worker1.json"), why) in skipped
 
 
-@pytest.mark.slow
 def test_when_every_worker_dies_nothing_is_opened(ranks_in: RanksIn, victims: ModuleType) -> None:
     folder = ranks_in("ranks", **{f"rank_{rank}": rank for rank in range(5)})
     with pytest.raises(BadInput, match="every process that was started died") as caught:
@@ -164,7 +164,6 @@ def test_workers_end_with_who_started_them(four_ranks: Path, tmp_path: Path, unt
     until(lambda: not any(map(is_alive, pids_in(names))))
 
 
-@pytest.mark.slow
 def test_a_worker_that_is_killed_from_outside(ranks_in: RanksIn) -> None:
     """A command over many ranks, whose workers are killed twice meanwhile, says what it says without that."""
     folder = ranks_in("many", **{f"rank_{rank}": rank for rank in range(16)})

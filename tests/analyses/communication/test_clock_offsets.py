@@ -75,6 +75,7 @@ def test_ranks_that_share_no_group_with_the_reference_are_reached_through_others
     assert all(rows[rank]["low"] < clocks[rank] * MS < rows[rank]["high"] for rank in (1, 2, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.tuples(*[st.integers(-(10**14), 10**14)] * 3),

@@ -241,6 +241,7 @@ def test_without_steps_what_fits_nowhere_or_twice_is_not_matched(first: str, sec
     assert {row[-1] for row in matches(without_steps(first, second))} == {why}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 2), min_size=1, max_size=5), min_size=2, max_size=3),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
 from ...thoroughness import tries
+
+pytestmark = pytest.mark.slow
 
 US = 1000
 DELAY = 5

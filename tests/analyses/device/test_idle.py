@@ -198,6 +198,7 @@ def random_run(kernels: list[tuple[int, int, int, int]]) -> Run:
     return synth.run()
 
 
+@pytest.mark.slow
 @settings(max_examples=tries(25, 300), deadline=None)
 @given(times())
 def test_gaps_and_causes_are_partitions_and_do_not_depend_on_the_zero_of_the_clock(

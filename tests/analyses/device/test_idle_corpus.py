@@ -25,6 +25,8 @@ from stepscope.storage import open_run
 
 from ..hta import CONTROL, SMALL, STEP_BASED, as_hta_keeps_it, golden_of, ranks_of, trace_of
 
+pytestmark = pytest.mark.slow
+
 US = 1000
 
 

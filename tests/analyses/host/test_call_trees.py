@@ -76,6 +76,7 @@ def test_the_tree_of_lines_tells_what_lines_tells() -> None:
     assert phases == told
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=12))
 def test_odd_weights_add_up_too(weights: list[int]) -> None:

@@ -321,6 +321,7 @@ def test_time_may_start_anywhere_and_rows_come_in_any_order(analysis: Any) -> No
 SIZES = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 1_000)), min_size=1, max_size=40)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(SIZES, st.integers(0, 3_000))
 def test_rows_at_the_peak_add_up_whatever_happens(events: Iterable[tuple[int, int]], before: int) -> None:

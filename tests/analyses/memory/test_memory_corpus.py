@@ -20,6 +20,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.storage import open_run
 
+pytestmark = pytest.mark.slow
+
 KB = 1024
 MB = 1024**2
 KEYS = ("increase_self", "allocated_self", "allocations_self", "increase_total", "allocated_total", "allocations_total")

@@ -20,6 +20,8 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.storage import open_run
 
+pytestmark = pytest.mark.slow
+
 WITH_MODULES = (
     "kineto/unit/test_build_module_hierarchy.1.pt.trace.json",
     "local/cpu_mlp/n0_17764.1795174225666190325.pt.trace.json.gz",

@@ -8,6 +8,8 @@ import pytest
 from stepscope.analyses.operators.lib.flops import HEAVY, operator_work
 from stepscope.storage import open_run
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from .torch_programs import Program
 

@@ -231,6 +231,7 @@ def recordings(draw: st.DrawFn) -> Run:
     return synth.host("a", "operator", 100, 101, thread="3", input_dims=SMALL).kernel(95, 96, "x").run()
 
 
+@pytest.mark.slow
 @given(recordings())
 @settings(max_examples=40, deadline=None)
 def test_all_views_hold_all_work(run: Run) -> None:

@@ -20,6 +20,8 @@ from stepscope.storage import open_run
 
 from ..hta import ALL, as_hta_keeps_it, golden_of, trace_of
 
+pytestmark = pytest.mark.slow
+
 Golden = dict[str, Any]
 Launch = tuple[object, ...]
 US = 1000
