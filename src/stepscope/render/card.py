@@ -70,9 +70,7 @@ class Card:
 
 def cards(report: Report) -> tuple[Card, ...]:
     """The cards of the findings with the largest gains."""
-    return tuple(
-        _card(number, block.finding, of_steps=report.of_steps) for number, block in enumerate(report.findings[:TOP], 1)
-    )
+    return tuple(_card(number, block.finding, report) for number, block in enumerate(report.findings[:TOP], 1))
 
 
 def word_count(*texts: str) -> int:
@@ -119,7 +117,7 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _card(number: int, finding: Finding, *, of_steps: bool) -> Card:
+def _card(number: int, finding: Finding, report: Report) -> Card:
     place = finding.where[0] if finding.where else None
     advice = finding.advice[0] if finding.advice else Advice(text="")
     code = code_lines(advice.code)
@@ -129,7 +127,7 @@ def _card(number: int, finding: Finding, *, of_steps: bool) -> Card:
         Card(
             number=number,
             title=title_text(finding.title),
-            gain=gain_text(finding.gain, of_steps=of_steps) if finding.gain else "",
+            gain=gain_text(finding.gain, of_steps=report.of_steps) if finding.gain else "",
             place=place,
             share=_share(place),
             source=_source(place),
@@ -137,11 +135,21 @@ def _card(number: int, finding: Finding, *, of_steps: bool) -> Card:
             code=shown,
             language=advice.language,
             more_code=len(code) - len(shown),
-            why=tuple(f"{plain(fact.label)} {figure_text(fact)}" for fact in finding.evidence[:_FACTS]),
+            why=_facts(finding, report),
             sure=_sure(finding.gain),
             trial=plain(finding.trial, limit=_FIX_LIMIT),
         )
     )
+
+
+def _facts(finding: Finding, report: Report) -> tuple[str, ...]:
+    """The first figures; of which ranks, where headline and bar are of another one."""
+    facts = tuple(f"{plain(fact.label)} {figure_text(fact)}" for fact in finding.evidence[:_FACTS])
+    own, told = finding.ranks, report.verdict.rank
+    if not facts or not own or told is None or told in own or len(report.ranks) < 2:
+        return facts
+    of = f"rank {own[0]}" if len(own) == 1 else f"{len(own)} ranks"
+    return (f"{of}: {facts[0]}", *facts[1:])
 
 
 def _within_budget(card: Card) -> Card:

@@ -198,8 +198,8 @@ def _idle(run: Run) -> Iterator[Finding]:
     kernels = _kernels(run, worst)
     yield Finding(
         title=Title(
-            "The GPU idles {}: the host launches {} kernels per step too slowly",
-            (Value(worst.host / worst.step, "ratio"), Value(kernels, "count")),
+            "Launching {} kernels per step leaves the GPU idle {}",
+            (Value(kernels, "count"), Value(worst.host / worst.step, "ratio")),
         ),
         cause="scheduling",
         evidence=_idle_evidence(worst, kernels),

@@ -33,7 +33,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.bound.lib.input_waits import MIN_SHARE, input_waits, longest_waits
+from stepscope.analyses.bound.lib.input_waits import MIN_SHARE
+from stepscope.analyses.bound.lib.longest_waits import longest_waits
 from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
@@ -69,7 +70,7 @@ class _Slow:
 
 
 def check(run: Run) -> Iterator[Finding]:
-    culprits = longest_waits(input_waits(run))
+    culprits = longest_waits(run)
     if not culprits:
         return
     rank = culprits[0].rank
