@@ -33,6 +33,7 @@ _FACTS = 3  # the cost, its cause and the setting at fault
 _WHOLE_CODE = 4  # lines of code that the first card shows whole
 _SURE = {"structural": "estimated", "benchmarked": "benchmarked", "table": "from published figures"}
 _FIX_LIMIT = 400
+_CODE_LIMIT = 400  # letters of a line of code: what a wide terminal shows of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +195,11 @@ def _source(place: Place | None) -> tuple[SourceLine, ...]:
     numbered = {place.first + at: text for at, text in enumerate(place.around)}
     if place.line not in numbered:
         text = place.text.strip()
-        return (SourceLine(place.line, plain(text), True),) if text else ()
+        return (SourceLine(place.line, plain(text, _CODE_LIMIT), True),) if text else ()
     near = [number for number in range(place.line - 1, place.line + 2) if number in numbered]
-    texts = dedent("\n".join(plain(numbered[number].expandtabs(4).rstrip()) for number in near)).split("\n")
+    texts = dedent("\n".join(plain(numbered[number].expandtabs(4).rstrip(), _CODE_LIMIT) for number in near)).split(
+        "\n"
+    )
     lines = zip(near, texts, strict=True)
     return tuple(SourceLine(number, text, number == place.line) for number, text in lines if text.strip())
 
