@@ -20,9 +20,10 @@ NOUNS = (
 SEVERAL = rf"(?<![\d.,/:=])1 ({NOUNS}|tensors)\b"
 FIXED = rf"\"[^\"\n]*\{{\}} (?:(?!for|keeps)[a-z]+ )?(?:{NOUNS})\b[^\"\n]*\""
 AT_LEAST_TWO = (
-    '"{} processes full samples before', '"One bar is the mean of {} steps in a row', 'prose.say("Operators on the CPU use {} threads."',
-    'prose.say("{} loader workers per rank."',
-    '"The run holds {} independent jobs', 'text = f"{{}} traces are {flaw}',
+    '"{} processes full samples before', '"One bar is the mean of {} steps in a row',
+    '"The run holds {} independent jobs',
+    'prose.say("Operators on the CPU use {} threads."', 'prose.say("{} loader workers per rank."',
+    'text = f"{{}} traces are {flaw}',
 )  # fmt: skip
 """Sentences with a verb, or that have another form for one in the code beside them."""
 

@@ -152,13 +152,14 @@ def test_the_screen_is_the_same_every_time(report: Report) -> None:
 
 
 DEEP = f"{' ' * 40}records = [parse(entry, {', '.join(f'option_{number}' for number in range(20))})]"
+BELOW = " " * 44 + "x()"
 
 
 @pytest.mark.parametrize("width", [80, 120, 240])
 def test_a_line_that_is_cut_keeps_its_beginning(report: Report, width: int) -> None:
     place = Place(
-        file="/home/me/train.py", line=41, symbol="f", text=DEEP.strip(), first=40, around=("def f():", DEEP, " " * 44 + "x()")
-    )  # fmt: skip
+        file="/home/me/train.py", line=41, symbol="f", text=DEEP.strip(), first=40, around=("def f():", DEEP, BELOW)
+    )
     (block, *_) = report.findings
     deep = replace(report, findings=(FindingBlock(block.rule, replace(block.finding, where=(place,))),))
     above, marked, below = (line for line in screen(deep, width) if re.match(r" +(▶ )?4[012]  ", line))
