@@ -11,7 +11,6 @@ from math import inf
 import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import MIN_SHARE
-from stepscope.analyses.bound.lib.longest_waits import longest_waits
 from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
@@ -22,6 +21,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Evidence, Gain, Place
 from stepscope.core.run import Run
 from stepscope.models.loader_model import LoaderChange, LoaderModel, Prediction, fit, predict
+from stepscope.models.longest_waits import longest_waits
 from stepscope.models.pipeline import Pipeline, pipeline
 
 __all__ = [

@@ -10,7 +10,6 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import bound
 from stepscope.analyses.bound.lib.bound_shares import record_without, slows
-from stepscope.analyses.bound.lib.limiting_rank import limiting_row, removable
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, nothing_whole
@@ -23,6 +22,7 @@ from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
+from stepscope.models.limiting_rank import limiting_row, removable
 from stepscope.render.document import Unchecked
 from stepscope.report.overlaps import held, overlaps
 from stepscope.report.places import with_source

@@ -33,7 +33,6 @@ from dataclasses import replace
 import polars as pl
 
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
-from stepscope.analyses.bound.lib.limiting_rank import limiting_rank
 from stepscope.analyses.communication.lib.collective_calls import collective_calls
 from stepscope.analyses.communication.process_groups import process_groups
 from stepscope.analyses.lib.device_work import device_work
@@ -43,6 +42,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
+from stepscope.models.limiting_rank import limiting_rank
 
 __all__ = ["RULE"]
 

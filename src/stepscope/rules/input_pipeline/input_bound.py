@@ -37,7 +37,6 @@ from math import inf
 import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import InputWait, input_waits
-from stepscope.analyses.bound.lib.longest_waits import longest_waits
 from stepscope.analyses.host.core_waits import UNCOUNTED
 from stepscope.analyses.input_pipeline.lib.cpu_contention import core_wait_behind_workers
 from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
@@ -50,6 +49,7 @@ from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.input_stall import FULL, short
 from stepscope.models.loader_model import SLOWED, LoaderChange, fit, predict, saving
+from stepscope.models.longest_waits import longest_waits
 from stepscope.models.pipeline import pipeline
 
 __all__ = ["RULE"]

@@ -1,8 +1,8 @@
 """Which ranks wait longest for their loaders."""
 
 from stepscope.analyses.bound.lib.input_waits import MIN_SHARE, InputWait, input_waits
-from stepscope.analyses.bound.lib.limiting_rank import limiting_rank
 from stepscope.core.run import Run
+from stepscope.models.limiting_rank import limiting_rank
 
 __all__ = ["longest_waits"]
 
