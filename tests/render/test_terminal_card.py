@@ -1,7 +1,12 @@
 """The first screen on a terminal: everything that matters on at most 40 lines, in any width, with any names."""
 
+import fcntl
 import io
+import os
+import pty
 import re
+import struct
+import termios
 from dataclasses import replace
 
 import pytest
@@ -144,3 +149,41 @@ def test_an_output_without_unicode_marks_the_line_too(report: Report) -> None:
 
 def test_the_screen_is_the_same_every_time(report: Report) -> None:
     assert screen(with_source(report)) == screen(with_source(report))
+
+
+DEEP = f"{' ' * 40}records = [parse(entry, {', '.join(f'option_{number}' for number in range(20))})]"
+BELOW = " " * 44 + "x()"
+
+
+@pytest.mark.parametrize("width", [80, 120, 240])
+def test_a_line_that_is_cut_keeps_its_beginning(report: Report, width: int) -> None:
+    place = Place(
+        file="/home/me/train.py", line=41, symbol="f", text=DEEP.strip(), first=40, around=("def f():", DEEP, BELOW)
+    )
+    (block, *_) = report.findings
+    deep = replace(report, findings=(FindingBlock(block.rule, replace(block.finding, where=(place,))),))
+    above, marked, below = (line for line in screen(deep, width) if re.match(r" +(▶ )?4[012]  ", line))
+    assert marked.startswith("     ▶ 41  records = [parse(entry, option_0, ")
+    assert len(marked) == width and marked.endswith("…")
+    assert above == "       40  def f():"
+    assert below == "       42      x()"
+
+
+def test_a_short_line_keeps_its_depth(report: Report) -> None:
+    place = Place(file="/home/me/train.py", line=41, first=40, around=("def f():", " " * 8 + "x()"))
+    (block, *_) = report.findings
+    short = replace(report, findings=(FindingBlock(block.rule, replace(block.finding, where=(place,))),))
+    assert "     ▶ 41          x()" in screen(short, 80)
+
+
+@pytest.mark.parametrize("width", [72, 132])
+def test_the_width_is_that_of_the_terminal_that_is_written_to(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    parent, child = pty.openpty()
+    try:
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        with os.fdopen(child, "w", closefd=False) as stream:
+            assert console_for(stream).width == width
+    finally:
+        os.close(parent)
+        os.close(child)

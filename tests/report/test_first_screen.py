@@ -229,7 +229,9 @@ def waiting(*, tail: float, hidden: bool) -> Run:
 def test_where_the_device_decides_the_screen_says_whose_step_is_which() -> None:
     found = summary(waiting(tail=20, hidden=True))
     assert found.startswith("Data-loading bound: 19 % of each 105 ms step ")
-    assert ("The mean step is 105 ms on the device (verdict and bar), 100 ms in the training process.") in found
+    assert (
+        "The mean step is 105 ms on the device (verdict, bar and findings), 100 ms in the training process."
+    ) in found
     assert "█ data wait 20 ms 19 %" in found, "the bar has the share of the verdict"
 
 

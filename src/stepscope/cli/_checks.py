@@ -124,7 +124,7 @@ def _shared_memory() -> Check:
 
 def _cores() -> Check:
     cores, online = effective_cores(), os.cpu_count() or 1
-    text, values = "{} of {} cores", [Value(cores.effective, "count"), Value(online, "count")]
+    text, values = f"{{}} of {{}} {plural(online, 'core')}", [Value(cores.effective, "count"), Value(online, "count")]
     if cores.cgroup_quota is not None:
         text, values = text + ", control group allows {}", [*values, Value(cores.cgroup_quota, "count")]
     if cores.affinity < online:

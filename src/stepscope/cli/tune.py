@@ -17,6 +17,7 @@ from stepscope.collect.launch import resolve
 from stepscope.core.errors import BadInput
 from stepscope.observe.cores import effective_cores
 from stepscope.render.format import counted, plain, quantity
+from stepscope.run_format.files import TUNING
 
 if TYPE_CHECKING:
     from stepscope.experiments.change import CodeChange
@@ -112,9 +113,11 @@ def _tuned(asked: _Asked, form: str) -> str:
     """Run the trials, remember what won, and give the text of the answer."""
     from stepscope.cli._job_monitor import watch
     from stepscope.experiments.change import change_for
+    from stepscope.experiments.document import document_of
     from stepscope.experiments.kept import recall, remember
     from stepscope.experiments.loader import tune_loader
     from stepscope.experiments.trials import Trials
+    from stepscope.render.json import dumps
 
     cores = effective_cores().effective
     before = recall(asked.command, Path.cwd(), cores)
@@ -134,15 +137,12 @@ def _tuned(asked: _Asked, form: str) -> str:
     )
     remember(result, asked.command, Path.cwd(), cores)
     change = change_for(result.winner, result.loader) if result.winner else None
-    return _text(result, change, asked, form)
+    document = dumps(document_of(result, change, asked.command, asked.folder))
+    write_text(document, os.path.join(asked.folder, TUNING))
+    return document if form == "json" else _text(result, change, asked, form)
 
 
 def _text(result: "TuneAnswer", change: "CodeChange | None", asked: _Asked, form: str) -> str:
-    if form == "json":
-        from stepscope.experiments.document import document_of
-        from stepscope.render.json import dumps
-
-        return dumps(document_of(result, change, asked.command, asked.folder))
     from stepscope.experiments.page import page_of
 
     page = page_of(result, change, asked.command, asked.folder)

@@ -5,6 +5,7 @@ from stepscope.compare.sameness import what_makes_them_different_jobs
 from stepscope.compare.series import Series
 from stepscope.compare.statistics import Ratio
 from stepscope.compare.verdict import ENOUGH, Doubt
+from stepscope.core.plural import plural
 from stepscope.core.report import Text, Value
 
 __all__ = ["doubt_text", "samples_text", "verdict_text"]
@@ -69,7 +70,7 @@ def doubt_text(doubt: Doubt) -> Text:
             why = f"{doubt.side or 'A or B'} has no step markers, so whole recordings are compared"
             return Text(f"{why}; record steps with `stepscope run -- COMMAND`")
         case "few-steps":
-            count = "one step" if size == 1 else "{} steps"
+            count = "one step" if size == 1 else f"{{}} {plural(size, 'step')}"
             values = (*(() if size == 1 else (Value(size, "count"),)), Value(ENOUGH, "count"))
             why = f"{doubt.side} has only {count}; separating change from noise takes {{}}"
             return Text(f"{why}; {_LONGER}", values)

@@ -33,11 +33,13 @@ class Run:
     """One recorded run. Immutable: analyses return new tables and never edit these.
 
     `tables` may load a column when it is first asked for, so name the columns that you read of a table of events.
+    `beside` are tables of the whole job that no rank has, such as the trials of a tuning.
     """
 
     tables: Mapping[str, pl.DataFrame]
     path: str = ""
     ranks: Ranks | None = None
+    beside: Mapping[str, pl.DataFrame] = field(default_factory=dict)
     _results: dict[Hashable, object] = field(default_factory=dict, repr=False)
     _of_rank: set[Callable[["Run"], object]] = field(default_factory=set, repr=False)
 
@@ -51,6 +53,8 @@ class Run:
         """Return the named columns of a table of `core.schema` (without names: all), perhaps without rows."""
         if name not in TABLES:
             raise KeyError(name)
+        if name in self.beside:
+            return self.beside[name].select(columns or pl.all())
         if columns and isinstance(self.tables, LazyTables):
             return self.tables.select(name, columns)
         table = self.tables[name] if name in self.tables else empty(name)
@@ -70,6 +74,8 @@ class Run:
         """The number of rows of a table of `core.schema`, without reading it."""
         if name not in TABLES:
             raise KeyError(name)
+        if name in self.beside:
+            return self.beside[name].height
         if isinstance(self.tables, LazyTables):
             return self.tables.height(name)
         return self.tables[name].height if name in self.tables else 0

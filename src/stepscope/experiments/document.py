@@ -8,6 +8,7 @@ from stepscope.experiments.change import CodeChange
 from stepscope.experiments.loader import Row, TuneAnswer
 from stepscope.experiments.page import sentence_of
 from stepscope.experiments.trial_result import Setting
+from stepscope.experiments.trials import BASE
 from stepscope.render.format import text
 
 __all__ = ["SCHEMA", "VERSION", "document_of"]
@@ -28,6 +29,7 @@ def document_of(
         "version": VERSION,
         "command": list(command),
         "folder": folder,
+        "base": BASE,
         "why": result.why,
         "sentence": text(sentence_of(result)),
         "winner": None if result.winner is None else dict(result.winner.values),
@@ -45,6 +47,9 @@ def _row(row: Row) -> dict[str, object]:
     return {
         "setting": _setting(row.setting),
         "median_ns": row.median,
+        "step_ns": None
+        if row.step is None
+        else {"step": row.step.estimate, "low": row.step.low, "high": row.step.high},
         "data_wait_ratio": row.wait,
         "times_as_fast": None if row.ratio is None else asdict(row.ratio),
         "trials": row.trials,

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
-from stepscope.compare.statistics import Ratio
+from stepscope.compare.statistics import LEAST, Ratio, speed_ratio
 from stepscope.core.errors import BadInput
 from stepscope.experiments.successive_halving import ENOUGH_ROUNDS, Results, SuccessiveHalving
 from stepscope.experiments.trial_result import AS_IT_IS, Loader, Setting, Trial, TrialResult
@@ -32,7 +32,8 @@ Why = Literal["faster", "nothing-waits", "refused", "failed", "not-clear", "budg
 class Row:
     """One setting: ns of its median step, mean share of the step that waits for data, and its trials.
 
-    `ratio` is how many times as fast it is as the script as it is. `left_out` says why there are no steps.
+    `step` is the mean step (ns) and the ends of its 95 % interval, None where there are too few steps. `ratio` is how
+    many times as fast it is as the script as it is. `left_out` says why there are no steps.
     """
 
     setting: Setting
@@ -41,6 +42,7 @@ class Row:
     ratio: Ratio | None
     trials: int
     steps: int
+    step: Ratio | None = None
     left_out: str | None = None
 
 
@@ -214,4 +216,5 @@ def _row(results: Results, setting: Setting) -> Row:
         ratio=results.ratio(setting),
         trials=len(outcomes),
         steps=len(times),
+        step=speed_ratio(times, np.ones(len(times))) if len(times) >= LEAST else None,
     )

@@ -23,7 +23,10 @@ from stepscope.observe.pace import read_pace
 from stepscope.run_format.options import RecordingOptions
 from stepscope.storage import open_run
 
-__all__ = ["Trials", "Watch", "facts_of", "failure", "leave_when_asked"]
+__all__ = ["BASE", "Trials", "Watch", "facts_of", "failure", "leave_when_asked"]
+
+BASE = "01-as-it-is"
+"""The folder of the first trial, of the script as it is."""
 
 _LINE = 300  # characters of the job's last word
 

@@ -13,6 +13,7 @@ import polars as pl
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.analyses.lib.wall_clock import Offset
 from stepscope.core.errors import MissingData
+from stepscope.core.plural import plural
 from stepscope.core.report import Text, Value
 from stepscope.core.run import Run
 from stepscope.export.batches import BATCH, Way, used, ways
@@ -50,9 +51,10 @@ class Chosen:
     def told(self) -> list[Text]:
         """What of the spans is drawn, and how well it fits the trace."""
         counts = (Value(self.spans.height, "count"), Value(self.all, "count"))
-        texts = [Text("loader: {} of {} spans, of the whole run", counts)]
+        spans = f"{{}} {plural(self.all, 'span')}"
+        texts = [Text(f"loader: {{}} of {spans}, of the whole run", counts)]
         if self.margin is not None:
-            words = "loader: {} of {} spans, of batches in the traced window or up to {} before and after it"
+            words = f"loader: {{}} of {spans}, of batches in the traced window or up to {{}} before and after it"
             texts = [Text(words, (*counts, Value(self.margin, "ns")))]
         backwards = sum(way.backwards for way in self.ways)
         if backwards:

@@ -2,6 +2,7 @@
 
 from stepscope.analyses.lib.framework_purposes import framework
 from stepscope.core.finding import Advice, Title, Value
+from stepscope.core.plural import plural
 
 __all__ = ["framework_advice", "framework_title"]
 
@@ -11,7 +12,8 @@ def framework_title(purpose: str, inside: str, time: Value, each: Value | None =
 
     `time` is that of each such step, `each` the number of steps between two; without it, of every step.
     """
-    words = "{} {} in the training loop: {} every {} steps" if each else "{} {} in the training loop: {} per step"
+    often = f"every {{}} {plural(each.value, 'step')}" if each else "per step"
+    words = f"{{}} {{}} in the training loop: {{}} {often}"
     names = (framework((inside,)) or "The framework", _AT[purpose])
     return Title(words, (*names, time, each) if each else (*names, time))
 

@@ -10,7 +10,7 @@ from math import inf
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.input_waits import MIN_SHARE, input_waits, longest_waits
+from stepscope.analyses.bound.lib.input_waits import MIN_SHARE
 from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
@@ -21,6 +21,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Evidence, Gain, Place
 from stepscope.core.run import Run
 from stepscope.models.loader_model import LoaderChange, LoaderModel, Prediction, fit, predict
+from stepscope.models.longest_waits import longest_waits
 from stepscope.models.pipeline import Pipeline, pipeline
 
 __all__ = [
@@ -91,15 +92,17 @@ class LoadingStage:
 class InputStall:
     """The pipeline of the rank that waits longest; `ranks` wait alike. Times in ns.
 
-    `wait` is what a step waits for batches, without the start of workers, and `now` its length with workers that last:
-    what changes are compared with, as the start of workers is another rule's. `busy` is the part of their time in which
-    the workers made batches, 1 without workers; `computing`, `idle` and the wait for a core are parts of a fetch: idle
-    is neither CPU time nor a wait for a core. `best` are the fewest workers that are nearly as good as any number, None
-    where more save too little; `limited_by` is what limits a step with them. `parts` are the largest first.
+    `wait` is what a `step` waits for data, both as in `bound` where training waits. `now` is the step's length with
+    workers that last: what changes are compared with, as the start of workers is another rule's. `busy` is the part of
+    their time in which the workers made batches, 1 without workers; `computing`, `idle` and the wait for a core are
+    parts of a fetch: idle is neither CPU time nor a wait for a core. `best` are the fewest workers that are nearly as
+    good as any number, None where more save too little; `limited_by` is what limits a step with them. `parts` are the
+    largest first.
     """
 
     ranks: tuple[int, ...]
     wait: float
+    step: float
     now: int
     model: LoaderModel
     busy: float
@@ -129,22 +132,25 @@ def input_stall(run: Run) -> InputStall | None:
 
 
 def _compute(run: Run) -> InputStall | None:
-    culprits = longest_waits(input_waits(run))
+    culprits = longest_waits(run)
     if not culprits:
         return None
-    rank = culprits[0].rank
+    worst = culprits[0]
+    rank = worst.rank
     measured = pipeline(run, rank)
     if _wait(measured) <= MIN_SHARE * measured.step:
         return None  # it waits for the start of workers
-    return _described(run, measured, tuple(sorted(row.rank for row in culprits)))
+    ranks = tuple(sorted(row.rank for row in culprits))
+    return _described(run, measured, ranks, wait=worst.wait, step=worst.step)
 
 
 def described(run: Run, rank: int) -> InputStall:
     """The pipeline of a rank, whether training waits for it or not. Raises MissingData as `input_stall`."""
-    return _described(run, pipeline(run, rank), (rank,))
+    measured = pipeline(run, rank)
+    return _described(run, measured, (rank,), wait=_wait(measured), step=measured.step)
 
 
-def _described(run: Run, measured: Pipeline, ranks: tuple[int, ...]) -> InputStall:
+def _described(run: Run, measured: Pipeline, ranks: tuple[int, ...], *, wait: float, step: float) -> InputStall:
     rank = measured.rank
     cpu, wall = (float(mean) for mean in measured.fetch.mean(axis=0))
     idle = _idle(run, measured, cpu, wall)
@@ -154,7 +160,8 @@ def _described(run: Run, measured: Pipeline, ranks: tuple[int, ...]) -> InputSta
     best = _best(model, now, tried)
     return InputStall(
         ranks=ranks,
-        wait=_wait(measured),
+        wait=wait,
+        step=step,
         now=now.step_ns,
         model=model,
         busy=busy_share(run, rank) if measured.workers else 1.0,
@@ -263,13 +270,11 @@ def cores(measured: Pipeline) -> Evidence:
 
 def waiting_evidence(found: InputStall) -> tuple[Evidence, ...]:
     """What each finding about the pipeline rests on: the data wait, and the workers."""
-    measured = found.model.pipeline
-    step = measured.step + measured.restart
     return (
         Evidence(
-            label="data wait per step", value=found.wait, unit="ns", source="steady_steps", share=found.wait / step
+            label="data wait per step", value=found.wait, unit="ns", source="bound", share=found.wait / found.step
         ),
-        Evidence(label="num_workers", value=measured.workers, unit="count", source="loaders"),
+        Evidence(label="num_workers", value=found.model.pipeline.workers, unit="count", source="loaders"),
     )
 
 

@@ -33,6 +33,7 @@ _FACTS = 3  # the cost, its cause and the setting at fault
 _WHOLE_CODE = 4  # lines of code that the first card shows whole
 _SURE = {"structural": "estimated", "benchmarked": "benchmarked", "table": "from published figures"}
 _FIX_LIMIT = 400
+_CODE_LIMIT = 400  # letters of a line of code: what a wide terminal shows of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,7 @@ class Card:
 
 def cards(report: Report) -> tuple[Card, ...]:
     """The cards of the findings with the largest gains."""
-    return tuple(
-        _card(number, block.finding, of_steps=report.of_steps) for number, block in enumerate(report.findings[:TOP], 1)
-    )
+    return tuple(_card(number, block.finding, report) for number, block in enumerate(report.findings[:TOP], 1))
 
 
 def word_count(*texts: str) -> int:
@@ -119,7 +118,7 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _card(number: int, finding: Finding, *, of_steps: bool) -> Card:
+def _card(number: int, finding: Finding, report: Report) -> Card:
     place = finding.where[0] if finding.where else None
     advice = finding.advice[0] if finding.advice else Advice(text="")
     code = code_lines(advice.code)
@@ -129,7 +128,7 @@ def _card(number: int, finding: Finding, *, of_steps: bool) -> Card:
         Card(
             number=number,
             title=title_text(finding.title),
-            gain=gain_text(finding.gain, of_steps=of_steps) if finding.gain else "",
+            gain=gain_text(finding.gain, of_steps=report.of_steps) if finding.gain else "",
             place=place,
             share=_share(place),
             source=_source(place),
@@ -137,11 +136,21 @@ def _card(number: int, finding: Finding, *, of_steps: bool) -> Card:
             code=shown,
             language=advice.language,
             more_code=len(code) - len(shown),
-            why=tuple(f"{plain(fact.label)} {figure_text(fact)}" for fact in finding.evidence[:_FACTS]),
+            why=_facts(finding, report),
             sure=_sure(finding.gain),
             trial=plain(finding.trial, limit=_FIX_LIMIT),
         )
     )
+
+
+def _facts(finding: Finding, report: Report) -> tuple[str, ...]:
+    """The first figures; of which ranks, where headline and bar are of another one."""
+    facts = tuple(f"{plain(fact.label)} {figure_text(fact)}" for fact in finding.evidence[:_FACTS])
+    own, told = finding.ranks, report.verdict.rank
+    if not facts or not own or told is None or told in own or len(report.ranks) < 2:
+        return facts
+    of = f"rank {own[0]}" if len(own) == 1 else f"{len(own)} ranks"
+    return (f"{of}: {facts[0]}", *facts[1:])
 
 
 def _within_budget(card: Card) -> Card:
@@ -186,9 +195,11 @@ def _source(place: Place | None) -> tuple[SourceLine, ...]:
     numbered = {place.first + at: text for at, text in enumerate(place.around)}
     if place.line not in numbered:
         text = place.text.strip()
-        return (SourceLine(place.line, plain(text), True),) if text else ()
+        return (SourceLine(place.line, plain(text, _CODE_LIMIT), True),) if text else ()
     near = [number for number in range(place.line - 1, place.line + 2) if number in numbered]
-    texts = dedent("\n".join(plain(numbered[number].expandtabs(4).rstrip()) for number in near)).split("\n")
+    texts = dedent("\n".join(plain(numbered[number].expandtabs(4).rstrip(), _CODE_LIMIT) for number in near)).split(
+        "\n"
+    )
     lines = zip(near, texts, strict=True)
     return tuple(SourceLine(number, text, number == place.line) for number, text in lines if text.strip())
 

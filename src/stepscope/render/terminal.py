@@ -64,6 +64,7 @@ __all__ = [
 ]
 
 _PIPE_WIDTH = 100
+_USUAL_WIDTH = 80  # of a terminal that does not say
 _NARROWEST = 60  # cells: below this nothing lines up, and the terminal may fold as it likes
 _VALUE_COLUMN = 12  # where the values of a finding begin
 _FILLS = ("█", "▓", "▒", "░", "▚", "▞", "▪", "·")
@@ -83,9 +84,17 @@ class _Console(Console):
 
 def console_for(stream: IO[str]) -> Console:
     """A console that takes no markup from text, as wide as the terminal that `stream` is, or as COLUMNS says."""
-    width = shutil.get_terminal_size().columns if stream.isatty() else _asked_width() or _PIPE_WIDTH
+    width = _asked_width() or (_terminal_width(stream) if stream.isatty() else _PIPE_WIDTH)
     width = max(width, _NARROWEST)
     return _Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def _terminal_width(stream: IO[str]) -> int:
+    """Of the terminal that this stream is: standard output may be a file meanwhile."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_WIDTH
+    except (OSError, ValueError):
+        return shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns
 
 
 def _asked_width() -> int:

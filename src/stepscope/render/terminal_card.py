@@ -6,6 +6,7 @@ their marked line only, and no text takes more than one line.
 
 from dataclasses import replace
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text as Line
 
@@ -87,7 +88,7 @@ def _footer(console: Console, report: Report) -> list[Line]:
 def _card(console: Console, card: Card, density: int) -> list[Line]:
     lines = [*_heading(console, card, density), *_place(console, card)]
     whole = density == _ROOMY or (density == _CLOSE and card.number == 1)
-    lines += [_source_line(console, card, line) for line in card.source if line.marked or whole]
+    lines += _source_lines(console, [line for line in card.source if line.marked or whole])
     lines += _row(console, "Fix", card.fix, density)
     for number, code in enumerate(card.code):
         more = f"  (and {counted(card.more_code, 'more line')})" if card.more_code and number == 0 else ""
@@ -140,11 +141,26 @@ def _at_the_right(console: Console, line: Line, text: Line) -> None:
     line.append(" " * max(console.width - line.cell_len - text.cell_len, _GAP)).append_text(text)
 
 
-def _source_line(console: Console, card: Card, line: SourceLine) -> Line:
-    width = max(len(str(one.number)) for one in card.source)
+def _source_lines(console: Console, source: list[SourceLine]) -> list[Line]:
+    """Lines of code, indented less where the marked one is too long: its beginning tells more than its depth."""
+    if not source:
+        return []
+    width = max(len(str(line.number)) for line in source)
+    room = console.width - (_BODY + 2) - len("▶ ") - width - 2
+    too_long = any(line.marked and cell_len(line.text) > room for line in source)
+    deep = max((_indent(line.text) for line in source if line.marked), default=0) if too_long else 0
     sign = "▶" if console.encoding.lower().startswith("utf") else ">"
-    lead = f"{' ' * (_BODY + 2)}{sign if line.marked else ' '} {line.number:>{width}}  "
-    return Line().append(lead, "dim").append(line.text, "default" if line.marked else "dim")
+    drawn = []
+    for line in source:
+        lead = f"{' ' * (_BODY + 2)}{sign if line.marked else ' '} {line.number:>{width}}  "
+        code = Line(line.text[min(deep, _indent(line.text)) :], style="default" if line.marked else "dim")
+        code.truncate(room, overflow="ellipsis")
+        drawn.append(Line().append(lead, "dim").append_text(code))
+    return drawn
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
 
 
 def _sure(card: Card, room: int) -> str:

@@ -21,6 +21,7 @@ from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
+from stepscope.models.limiting_rank import limiting_row, removable
 from stepscope.render.document import Unchecked
 from stepscope.report.overlaps import held, overlaps, pool_of
 from stepscope.report.places import with_source
@@ -34,7 +35,8 @@ REASON = 0.25  # of the gain of the general finding: what saves less than that i
 REPLACED = 0.7  # of the gain of another way to save the same time: a cause that saves much less stands beside it
 """Where the other way is a setting and the cause a line, the line stands first from here on."""
 FEW_GAPS = 3  # without device work: so many can be looked at one by one
-MOST = 0.8  # of the idle time: what is left may be what recording adds between thousands of calls
+MOST = 0.8  # of the gaps: what is left may be what recording adds between thousands of calls
+SEEN = 0.5  # of the idle time must be in gaps that are known, before they can explain it
 WORTH_TELLING = 0.1  # of the idle time
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
@@ -207,14 +209,13 @@ def _verdict(run: Run) -> Verdict:
         known = run.optional("meta").filter(pl.col("key") == "no_steps")["value"].drop_nulls()
         how = "" if len(known) else missing.how
         return Verdict("unknown", None, None, known[0] if len(known) else str(missing), next_step=how)
-    rows = table.to_dicts()
-    if not rows:
+    rows, row = table.to_dicts(), limiting_row(run)
+    if row is None:
         return Verdict("unknown", None, None, "no rank has steady steps")
-    row = max(rows, key=lambda row: (_removable(row), -row["rank"]))
     opened, world_size = _ranks(run)
     unexplained = _unexplained(row)
     hidden = row["slowed_by"] if unexplained is not None else ()
-    gaps = _gaps(run, row["rank"]) if unexplained is not None else ()
+    gaps = _gaps(run, row["rank"], unexplained * row["step"]) if unexplained is not None else ()
     return Verdict(
         row["limit"],
         row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
@@ -250,8 +251,11 @@ def _unexplained(row: dict[str, Any]) -> float | None:
     return idle if idle > (row.get(row["limit"]) or 0.0) else None
 
 
-def _gaps(run: Run, rank: int) -> tuple[tuple[float, str], ...]:
-    """The longest gaps of a rank's device, where so few are most of its idle time: recording is never that slow."""
+def _gaps(run: Run, rank: int, idle: float) -> tuple[tuple[float, str], ...]:
+    """The longest gaps of a rank's device, where so few are most of its idle time: recording is never that slow.
+
+    `idle` is the idle time of a step, in ns.
+    """
     try:
         gaps = idle_gaps(run).filter(pl.col("rank") == rank)
     except MissingData:
@@ -259,7 +263,8 @@ def _gaps(run: Run, rank: int) -> tuple[tuple[float, str], ...]:
     steps = gaps["step"].drop_nulls().n_unique()
     few = min(FEW_GAPS, steps // 2) if steps > 1 else FEW_GAPS  # one in each step comes again and again
     longest = gaps.sort("duration", descending=True).head(few)
-    if int(longest["duration"].sum()) < MOST * int(gaps["duration"].sum()):
+    whole = int(gaps["duration"].sum())
+    if int(longest["duration"].sum()) < MOST * whole or whole < SEEN * idle * max(steps, 1):
         return ()
     needed = longest.filter(pl.col("duration") >= WORTH_TELLING * int(gaps["duration"].sum()))
     return tuple((float(time), doing or "") for time, doing in needed.select("duration", "activity").iter_rows())
@@ -267,7 +272,7 @@ def _gaps(run: Run, rank: int) -> tuple[tuple[float, str], ...]:
 
 def _alike(other: dict[str, object], worst: dict[str, object]) -> bool:
     """True if a rank has the limit of the worst one, to a like extent."""
-    return other["limit"] == worst["limit"] and _removable(other) >= ALIKE * _removable(worst)
+    return other["limit"] == worst["limit"] and removable(other) >= ALIKE * removable(worst)
 
 
 def _steps(run: Run, rank: int) -> int:
@@ -276,10 +281,3 @@ def _steps(run: Run, rank: int) -> int:
         return steady_steps(run).filter(pl.col("rank") == rank).height
     except MissingData:
         return 0
-
-
-def _removable(row: dict[str, object]) -> float:
-    """Share of the step that limits a rank and could be removed; 0 for a rank that computes or hides its limit."""
-    limit = str(row["limit"])
-    share = row.get(limit) if limit not in ("device", "balanced", "unknown") else 0.0
-    return float(share) if isinstance(share, int | float) else 0.0

@@ -21,6 +21,7 @@ from stepscope.core.plural import plural
 from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Analysis, Run, chain
 from stepscope.report.diagnose import Diagnosis, diagnose
+from stepscope.report.speed_limit import speed_limit
 
 __all__ = ["Kind", "checks_done", "kind", "where_the_time_goes"]
 
@@ -59,7 +60,12 @@ def where_the_time_goes(run: Run) -> list[Block]:
     told = found in _SAYS and (found != "no-steps" or _has_untold_figures(diagnose(run).verdict))
     says: list[Block] = [Text(_SAYS[found])] if told else []
     few = len(diagnose(run).findings) <= FEW_FINDINGS
-    return [*says, *_largest(run, found)] if few and found != "training" else says
+    return [*says, *_largest(run, found), *_limit(run, found)] if few and found != "training" else says
+
+
+def _limit(run: Run, found: Kind) -> list[Block]:
+    """How near to its peaks the device is, where nothing was found: kernels that are only captured do not run."""
+    return [] if diagnose(run).findings or found == "graph-capture" else speed_limit(run)
 
 
 def _has_untold_figures(verdict: Verdict) -> bool:

@@ -2,7 +2,7 @@
 
 __all__ = [
     "DEVICE_STEPS", "END", "ENDINGS", "FACTS", "LINES", "LOADING", "NOTES", "OLD_STEPS", "PROCESS", "PROCESSES", "RUN",
-    "RUN_DIR", "SOURCES", "STEPS", "SYSTEM", "WINDOWS",
+    "RUN_DIR", "SOURCES", "STEPS", "SYSTEM", "TUNING", "WINDOWS",
 ]  # fmt: skip
 
 RUN_DIR = "STEPSCOPE_RUN_DIR"
@@ -10,6 +10,8 @@ RUN_DIR = "STEPSCOPE_RUN_DIR"
 
 RUN = "run.json"
 """What was started, where, with which options: written first."""
+TUNING = "tune.json"
+"""In the folder of a tuning, beside the runs of its trials: what came of it, written at the end."""
 END = "end.json"
 """How the command ended; absent while it runs and where the launcher was killed."""
 SYSTEM = "system.jsonl"

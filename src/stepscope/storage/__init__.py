@@ -1,6 +1,7 @@
 """Open what a user points at: runs, traces, folders, patterns; one rank or thousands, here or on a cluster."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stepscope.core.importing import Progress, Sink
 from stepscope.core.paths import AnyPath, shown
@@ -10,6 +11,7 @@ from stepscope.storage.cache import say_if_unusable, tables_of
 from stepscope.storage.folders import RankFiles, find, named
 from stepscope.storage.opening import Unit, check_apart, left_over, open_source
 from stepscope.storage.ranks import Compute, RanksDone, open_ranks
+from stepscope.storage.tuning import tuning_in
 from stepscope.storage.workers import Workers
 
 __all__ = ["open_run"]
@@ -30,10 +32,17 @@ def open_run(
 
     With `workers`, several ranks are opened apart (`storage.ranks`), and `first`, which the caller will compute on the
     run, is computed on each meanwhile; without, all are read into this process. `use_cache` keeps parsed tables, see
-    `storage.cache`. Raises BadInput, which says what to do next.
+    `storage.cache`. The folder of a tuning is its run of the script as it is, with what the trials measured beside.
+    Raises BadInput, which says what to do next.
     """
     words = [path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path)
     paths = named(words)
+    tuning = tuning_in(paths[0]) if len(paths) == 1 else None
+    if tuning is not None:
+        base = open_run(
+            tuning.base, workers=workers, first=first, use_cache=use_cache, progress=progress, ranks_done=ranks_done
+        )
+        return replace(base, path=shown(words[0]), beside={"trials": tuning.trials})
     name = shown(words[0]) + ("" if len(words) == 1 else f" and {len(words) - 1} more")
     sink = Sink()
     sources = find(paths, sink, words)

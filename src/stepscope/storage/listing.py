@@ -7,7 +7,7 @@ from pathlib import Path
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Sink
 from stepscope.core.paths import is_folder, place
-from stepscope.run_format.files import RUN
+from stepscope.run_format.files import RUN, TUNING
 from stepscope.storage.folders import holds_ranks
 
 __all__ = ["RecordedRun", "runs_in"]
@@ -25,11 +25,13 @@ class RecordedRun:
 def runs_in(word: str) -> list[RecordedRun]:
     """The runs directly below a folder of this machine, the newest first.
 
-    Empty for anything else: a run, a folder of traces, a file, a URL, a pattern.
+    Empty for anything else: a run, a folder of traces, that of a tuning which has ended, a file, a URL, a pattern.
     """
     try:
         folder = place(word)
         if not isinstance(folder, Path) or not is_folder(folder) or holds_ranks(folder, Sink()):
+            return []
+        if (folder / TUNING).is_file():
             return []
         found = [_recorded(file.parent) for file in folder.glob(f"*/{RUN}")]
     except (OSError, ValueError, BadInput):

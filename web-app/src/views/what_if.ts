@@ -19,7 +19,19 @@ interface Row {
   basis: string;
 }
 
+/** What a trial of a tuning measured: the mean step and its 95 % interval, ns. `other`: it has other settings besides. */
+interface Measured {
+  setting: string;
+  workers: number;
+  step: number;
+  low: number | null;
+  high: number | null;
+  other: boolean;
+}
+
 interface Predicted {
+  reads: boolean;
+  measured: Measured[];
   names: string[];
   settings: { workers: number | null; prefetch: number | null; batch_size: number | null } | null;
   rows: Row[];
@@ -46,7 +58,7 @@ class WhatIf {
   private readonly controls = element("div", { class: "sliders" });
   private shown: Predicted | null = null;
   private workers = 0;
-  private chosen = { prefetch: 0, size: SIZES.indexOf(1), name: "", factor: 0 };
+  private chosen = { prefetch: 0, size: SIZES.indexOf(1), name: "", factor: 0, latency: 0 };
   private resting = 0;
   private asked = 0;
   private clean: Cleanup | undefined;
@@ -69,7 +81,7 @@ class WhatIf {
     try {
       const predicted = await this.app.fetchJson<Predicted>(`api/predict?${this.query()}`);
       if (number !== this.asked) return;
-      if (predicted.missing) return this.lacking(predicted.missing);
+      if (predicted.missing) return this.lacking(predicted, predicted.missing);
       this.shown = predicted;
       if (first) this.begin(predicted);
       this.draw();
@@ -78,38 +90,48 @@ class WhatIf {
     }
   }
 
-  private lacking({ what, how }: { what: string; how: string }): void {
+  /** Without a prediction; what was measured is drawn all the same. */
+  private lacking({ measured, settings }: Predicted, { what, how }: { what: string; how: string }): void {
     fill(this.told, `${this.app.words.missing}: ${plain(what, 400)}. `, sentence(plain(how, 400)));
     this.clean?.();
     this.clean = undefined;
     fill(this.box);
+    if (measured.length) {
+      this.shown = { names: [], settings, reads: false, measured, rows: [], missing: null };
+      this.note.textContent = this.app.words.whatIf.trials;
+      this.plot(null);
+      return;
+    }
     this.box.removeAttribute("role");
     this.box.removeAttribute("aria-label");
   }
 
   private query(): string {
-    const { prefetch, size, name, factor } = this.chosen;
+    const { prefetch, size, name, factor, latency } = this.chosen;
     const words = new URLSearchParams();
     if (prefetch) words.set("prefetch", String(prefetch));
     const batch = this.shown?.settings?.batch_size;
     if (batch && SIZES[size] !== 1) words.set("batch_size", String(Math.max(1, Math.round(batch * SIZES[size]!))));
-    if (name && FACTORS[factor] !== 1) words.set("faster", `${name}=${FACTORS[factor]}`);
+    if (name && FACTORS[factor] !== 1) words.append("faster", `${name}=${FACTORS[factor]}`);
+    if (FACTORS[latency] !== 1) words.append("faster", `read=${FACTORS[latency]}`);
     return words.toString();
   }
 
   /** The sliders begin where the run was. */
-  private begin({ settings, rows, names }: Predicted): void {
+  private begin({ settings, rows, names, reads }: Predicted): void {
     const { whatIf: words } = this.app.words;
     this.workers = settings?.workers ?? rows.find((row) => row.recorded)?.workers ?? 0;
     this.chosen.name = names[0] ?? "";
     const batch = settings?.batch_size ?? null;
-    const most = Math.max(...rows.map((row) => row.workers));
+  const most = Math.max(...rows.map((row) => row.workers));
     this.controls.append(this.slider("num_workers", 0, most, this.workers, String, (value) => {
       this.workers = value;
       this.draw();
     }));
     this.controls.append(this.slider("prefetch_factor", 0, MOST_PREFETCH, 0, (value) => (value ? String(value) : `${words.asRecorded}${settings?.prefetch ? ` (${settings.prefetch})` : ""}`), (value) => this.change({ prefetch: value })));
     if (batch) this.controls.append(this.slider("batch_size", 0, SIZES.length - 1, this.chosen.size, (value) => String(Math.max(1, Math.round(batch * SIZES[value]!))), (value) => this.change({ size: value })));
+    const latency = (value: number) => (FACTORS[value] === 1 ? words.asRecorded : FACTORS[value] === 1000 ? words.noTime : `1/${FACTORS[value]}`);
+    if (reads) this.controls.append(this.slider(words.latency, 0, FACTORS.length - 1, 0, latency, (value) => this.change({ latency: value })));
     if (names.length) this.controls.append(this.functions(names));
   }
 
@@ -140,41 +162,67 @@ class WhatIf {
     this.resting = window.setTimeout(() => void this.ask(), REST);
   }
 
+  /** The measured trials in words. */
+  private spoken(): string {
+    const trials = (this.shown?.measured ?? []).map((one) => `${plain(one.setting)}: ${quantity(one.step, "ns")}`);
+    return trials.length ? `; ${this.app.words.whatIf.measured}: ${trials.join("; ")}` : "";
+  }
+
   private draw(): void {
     const { words } = this.app;
     const row = this.shown?.rows.find((one) => one.workers === this.workers) ?? this.shown?.rows[0];
     if (!row) return;
     const saved = row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer;
     fill(this.told, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(` ${words.ofStep} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")}), ${quantity(Math.abs(row.saved), "ns")} ${saved}; ${words.whatIf.limitedBy} ${named(row.limited_by, words)}`));
-    this.note.textContent = plain(row.basis, 400);
+    this.note.textContent = `${this.shown?.measured.length ? `${words.whatIf.trials} ` : ""}${plain(row.basis, 400)}`;
+    this.plot(row.workers);
+  }
+
+  private plot(workers: number | null): void {
+    const { words } = this.app;
+    const { rows = [], settings = null, measured = [] } = this.shown ?? {};
     this.box.setAttribute("role", "img"); // only once it holds a chart, which has words
-    this.box.setAttribute("aria-label", `${words.whatIf.title}: ${(this.shown?.rows ?? []).map((one) => `${one.workers}: ${quantity(one.step, "ns")}`).join("; ")}`);
+    this.box.setAttribute("aria-label", `${words.whatIf.title}: ${rows.map((one) => `${one.workers}: ${quantity(one.step, "ns")}`).join("; ")}${this.spoken()}`);
     this.clean?.();
-    this.clean = drawChart(this.box, () => option(this.shown?.rows ?? [], row.workers, this.shown?.settings?.workers ?? null, this.app));
+    this.clean = drawChart(this.box, () => option(rows, workers, settings?.workers ?? null, measured, this.app));
   }
 }
 
-function option(rows: readonly Row[], workers: number, recorded: number | null, app: App): Option {
-  const most = Math.max(...rows.map((row) => row.high));
+function option(rows: readonly Row[], workers: number | null, recorded: number | null, measured: readonly Measured[], app: App): Option {
+  const end = measured.length && !rows.length ? Math.max(...measured.map((one) => one.workers)) + 1 : "dataMax";
+  const most = Math.max(...rows.map((row) => row.high), ...measured.map((one) => one.high ?? one.step));
   const line = { type: "line", symbol: "none", silent: true };
   const points = (value: (row: Row) => number) => rows.map((row) => [row.workers, value(row)]);
   const mark = (at: number, name: string, dashed: boolean) => ({ xAxis: at, label: { formatter: name, color: color("--ink") }, lineStyle: { color: color("--quiet"), type: dashed ? "dashed" : "solid" } });
-  const marks = [mark(workers, "", false), ...(recorded === null ? [] : [mark(recorded, app.words.whatIf.recorded, true)])];
+  const marks = [...(workers === null ? [] : [mark(workers, "", false)]), ...(recorded === null ? [] : [mark(recorded, app.words.whatIf.recorded, true)])];
   return {
     grid: { left: 8, right: 24, top: 24, bottom: 24, containLabel: true },
     tooltip: tooltip({
       trigger: "axis",
       formatter: (found: { value: [number, number] }[]) => {
-        const row = rows.find((one) => one.workers === found[0]?.value[0]);
-        return row ? `num_workers ${row.workers}\n${quantity(row.step, "ns")} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})\n${app.words.whatIf.limitedBy} ${named(row.limited_by, app.words)}` : "";
+        const at = found[0]?.value[0];
+        const row = rows.find((one) => one.workers === at);
+        const trials = measured.filter((one) => one.workers === at).map((one) => `\n${app.words.whatIf.measured}: ${interval(one)}${one.other ? `, ${plain(one.setting)}` : ""}`);
+        return row ? `num_workers ${row.workers}\n${quantity(row.step, "ns")} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})\n${app.words.whatIf.limitedBy} ${named(row.limited_by, app.words)}${trials.join("")}` : trials.join("").trim();
       },
     }),
-    xAxis: axis({ type: "value", min: 0, max: "dataMax", minInterval: 1, name: "num_workers", nameLocation: "middle", nameGap: 24, splitLine: { show: false } }),
+    xAxis: axis({ type: "value", min: 0, max: end, minInterval: 1, name: "num_workers", nameLocation: "middle", nameGap: 24, splitLine: { show: false } }),
     yAxis: axis({ type: "value", min: 0, axisLabel: { formatter: (value: number) => onAxis(value, "ns", most) } }),
     series: [
       { ...line, stack: "band", lineStyle: { opacity: 0 }, data: points((row) => row.low) },
       { ...line, stack: "band", lineStyle: { opacity: 0 }, areaStyle: { color: color("--p1"), opacity: 0.22 }, data: points((row) => row.high - row.low) },
       { type: "line", symbol: "circle", symbolSize: 5, itemStyle: { color: color("--p1") }, lineStyle: { color: color("--p1"), width: 2 }, data: points((row) => row.step), markLine: { symbol: "none", silent: true, data: marks } },
+      ...trialSeries(measured),
     ],
   };
+}
+
+const interval = (one: Measured) => `${quantity(one.step, "ns")}${one.low === null ? "" : ` (${quantity(one.low, "ns")} – ${quantity(one.high, "ns")})`}`;
+
+/** Each trial as a point with its interval; hollow where it has other settings than the curve. */
+function trialSeries(measured: readonly Measured[]): Option["series"][] {
+  const ink = color("--ink");
+  const bars = measured.filter((one) => one.low !== null).map((one) => ({ type: "line", symbol: "none", silent: true, lineStyle: { color: ink, width: 2 }, data: [[one.workers, one.low], [one.workers, one.high]] }));
+  const points = { type: "line", symbol: "diamond", symbolSize: 10, lineStyle: { opacity: 0 }, data: measured.map((one) => ({ value: [one.workers, one.step], itemStyle: { color: one.other ? color("--page") : ink, borderColor: ink, borderWidth: 2 } })) };
+  return measured.length ? [...bars, points] : [];
 }

@@ -203,6 +203,9 @@ export const en = {
     shorter: "shorter than recorded",
     longer: "longer than recorded",
     limitedBy: "then limited by",
+    latency: "storage latency",
+    measured: "measured",
+    trials: "Diamonds are measured trials with their 95 % interval; hollow: with other settings besides.",
   },
   keys: {
     move: "next, previous row or finding",

@@ -421,6 +421,9 @@ export const zh: Words = {
     shorter: "短于记录",
     longer: "长于记录",
     limitedBy: "此时受限于",
+    latency: "存储延迟",
+    measured: "实测",
+    trials: "菱形为实测试验及其 95 % 区间；空心表示还改了其他设置。",
   },
   keys: {
     move: "下一行、上一行或发现",

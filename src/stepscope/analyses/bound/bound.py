@@ -26,10 +26,10 @@ import polars as pl
 from stepscope.analyses.bound.lib.bound_shares import Shares, record_without, slowed
 from stepscope.analyses.bound.lib.cpu_shares import cpu_shares
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.bound.lib.input_waits import input_share
 from stepscope.analyses.host.lib.host_lines import host_lines
 from stepscope.analyses.input_pipeline.lib.cpu_contention import core_wait_behind_workers
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column, polars_schema
@@ -112,7 +112,7 @@ def _of_rank(run: Run, row: DeviceIdle) -> Shares:
     return Shares(
         rank=row.rank,
         step=row.step,
-        input=_input(run, row),
+        input=input_share(run, row),
         host=None if row.inflated else host,
         named_host=0.0 if row.inflated else named / row.step,
         device=row.compute / row.step,
@@ -122,17 +122,6 @@ def _of_rank(run: Run, row: DeviceIdle) -> Shares:
         how=record_without(row.slowed_by) if row.inflated else "",
         slowed_by=row.slowed_by,
     )
-
-
-def _input(run: Run, row: DeviceIdle) -> float:
-    """The probe times every wait, the trace tells how much of one leaves the device without work."""
-    try:
-        table = steady_steps(run).filter((pl.col("rank") == row.rank) & (pl.col("clock") != "kineto"))
-    except MissingData:
-        return row.input / row.step
-    if not table["data_wait"].count() or row.wait_exposed is None:
-        return row.input / row.step
-    return int(table["data_wait"].sum()) / int(table["duration"].sum()) * row.wait_exposed
 
 
 LEADING = ("limit", "step", "input", "host", "device", "communication", "memory")

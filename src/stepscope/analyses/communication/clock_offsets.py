@@ -28,6 +28,7 @@ from stepscope.analyses.communication.lib.collective_names import SYMMETRIC
 from stepscope.analyses.communication.lib.rank_paths import paths
 from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, by_rank, table
 from stepscope.core.errors import MissingData
+from stepscope.core.plural import plural
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
@@ -129,7 +130,7 @@ def _measured(before: _Clock, pairs: Pairs, through: int, at: int) -> _Clock:
         slowest=before.bounds.slowest + own.slowest, fastest=before.bounds.fastest + own.fastest,
     )  # fmt: skip
     if found is None:
-        reason = f"only {len(pairs)} collectives in common with rank {through}"
+        reason = f"only {len(pairs)} {plural(len(pairs), 'collective')} in common with rank {through}"
         return _Clock(status="not-enough", matched=len(pairs), through=through, bounds=whole, reason=reason)
     drifts = [drift for drift in (before.estimate.drift, found.drift) if drift is not None]
     total = Estimate(

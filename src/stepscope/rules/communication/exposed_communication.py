@@ -42,6 +42,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
+from stepscope.models.limiting_rank import limiting_rank
 
 __all__ = ["RULE"]
 
@@ -51,29 +52,29 @@ MIN_SHARE = 0.10  # of the step: torch_tb_profiler's limit for communication
 def check(run: Run) -> Iterator[Finding]:
     run.per_rank(_forwards, stack)  # of each rank while it is open, whichever the finding is about
     rows = {row.rank: row for row in exposed_communication(run)}
-    exposed = {rank: row.removable for rank, row in rows.items()}
-    slow = [rank for rank, row in rows.items() if exposed[rank] > MIN_SHARE * row.step]
+    slow = [rank for rank, row in rows.items() if row.removable > MIN_SHARE * row.step]
     if not slow:
         return
-    worst = rows[max(slow, key=lambda rank: exposed[rank] / rows[rank].step)]
+    told = limiting_rank(run)
+    worst = rows[max(slow, key=lambda rank: (rank == told, rows[rank].told / rows[rank].step))]
     most = _most_exposed(run, worst.rank)
     collective = str(most["collective"] or "") if most else ""
     group = str(most["parallel"] or "") if most else ""
     yield Finding(
-        title=_title(collective, group, Value(exposed[worst.rank], "ns"), worst.step),
+        title=_title(collective, group, Value(worst.told, "ns"), worst.step),
         cause="configuration",
-        evidence=tuple(_evidence(worst, exposed[worst.rank], most)),
+        evidence=tuple(_evidence(worst, most)),
         gain=Gain(
-            low_ns=int(exposed[worst.rank] / 2),
-            high_ns=int(exposed[worst.rank]),
+            low_ns=int(worst.removable / 2),
+            high_ns=int(worst.removable),
             step_ns=int(worst.step),
             basis="exposed communication, with waits for other ranks",
             confidence="structural",
             pool="communication",
         ),
-        advice=_advice(run, worst.rank, collective, group, too_much=exposed[worst.rank] > worst.compute),
+        advice=_advice(run, worst.rank, collective, group, too_much=worst.removable > worst.compute),
         ranks=tuple(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, exposed[worst.rank] / worst.step),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.told / worst.step),
     )
 
 
@@ -101,9 +102,9 @@ def _title(collective: str, group: str, time: Value, step: float) -> Title:
     return Title("{} is exposed {} per step ({})", (who, time, Value(time.value / step, "ratio")))
 
 
-def _evidence(row: Exposed, exposed: float, most: dict[str, str | int | None] | None) -> Iterator[Evidence]:
+def _evidence(row: Exposed, most: dict[str, str | int | None] | None) -> Iterator[Evidence]:
     yield Evidence(
-        label="exposed communication per step", value=exposed, unit="ns", source=row.source, share=exposed / row.step
+        label="exposed communication per step", value=row.told, unit="ns", source=row.source, share=row.told / row.step
     )
     if most is not None and most["collective"] and most["exposed"] is not None:
         share = float(most["exposed"]) / row.steps

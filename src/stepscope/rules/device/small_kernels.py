@@ -36,6 +36,7 @@ from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.intervals import intersect, spans, subtract, total, union
 from stepscope.core.kernels import name_test
+from stepscope.core.plural import plural
 from stepscope.core.run import Run, chain, stack
 from stepscope.core.synth import Synth
 
@@ -60,7 +61,10 @@ def check(run: Run) -> Iterator[Finding]:
     if occupancy is not None:
         rows.append(Evidence(label="kernel occupancy", value=occupancy, unit="ratio", source="kernels"))
     yield Finding(
-        title=Title("{} kernels per step use {} of the SMs", (Value(count, "count"), Value(1 - empty / time, "ratio"))),
+        title=Title(
+            f"{{}} {plural(count, 'kernel per step uses', 'kernels per step use')} {{}} of the SMs",
+            (Value(count, "count"), Value(1 - empty / time, "ratio")),
+        ),
         cause="operator",
         evidence=tuple(rows),
         gain=Gain(

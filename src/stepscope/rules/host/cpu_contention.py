@@ -29,6 +29,7 @@ from collections.abc import Iterator
 
 from stepscope.analyses.host.core_waits import UNCOUNTED, core_waits
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
@@ -49,7 +50,8 @@ def check(run: Run) -> Iterator[Finding]:
     lost, worst = max(slow, key=lambda found: found[0])
     yield Finding(
         title=Title(
-            "Other processes use {} of {} cores", (Value(worst["others"], "count"), Value(worst["cores"], "count"))
+            f"Other processes use {{}} of {{}} {plural(worst['cores'], 'core')}",
+            (Value(worst["others"], "count"), Value(worst["cores"], "count")),
         ),
         cause="scheduling",
         evidence=(

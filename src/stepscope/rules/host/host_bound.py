@@ -43,6 +43,7 @@ from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
+from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.framework_settings import framework_advice, framework_title
@@ -198,8 +199,8 @@ def _idle(run: Run) -> Iterator[Finding]:
     kernels = _kernels(run, worst)
     yield Finding(
         title=Title(
-            "The GPU idles {}: the host launches {} kernels per step too slowly",
-            (Value(worst.host / worst.step, "ratio"), Value(kernels, "count")),
+            f"Launching {{}} {plural(kernels, 'kernel')} per step leaves the GPU idle {{}}",
+            (Value(kernels, "count"), Value(worst.host / worst.step, "ratio")),
         ),
         cause="scheduling",
         evidence=_idle_evidence(worst, kernels),

@@ -36,7 +36,7 @@ from math import inf
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.input_waits import InputWait, input_waits, longest_waits
+from stepscope.analyses.bound.lib.input_waits import InputWait, input_waits
 from stepscope.analyses.host.core_waits import UNCOUNTED
 from stepscope.analyses.input_pipeline.lib.cpu_contention import core_wait_behind_workers
 from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
@@ -49,6 +49,7 @@ from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.input_stall import FULL, short
 from stepscope.models.loader_model import SLOWED, LoaderChange, fit, predict, saving
+from stepscope.models.longest_waits import longest_waits
 from stepscope.models.pipeline import pipeline
 
 __all__ = ["RULE"]
@@ -65,7 +66,7 @@ IDLE = 0.6  # of the cores in use: with less, loading does not wait for a core
 
 def check(run: Run) -> Iterator[Finding]:
     waits = input_waits(run)
-    culprits = longest_waits(waits)
+    culprits = longest_waits(run)
     if not culprits:
         return
     worst = culprits[0]
@@ -170,14 +171,15 @@ def _evidence(
     rows = [
         Evidence(
             label="data wait per step",
-            value=worst.waiting,
+            value=worst.wait,
             unit="ns",
-            source="steady_steps",
-            share=worst.waiting / worst.step,
+            source="bound",
+            share=worst.wait / worst.step,
         ),
     ]
     if worst.wait < worst.waiting:
-        rows.append(Evidence(label="GPU idle meanwhile", value=worst.wait, unit="ns", source="device"))
+        hidden = worst.waiting - worst.wait
+        rows.append(Evidence(label="waits behind GPU work", value=hidden, unit="ns", source="bound"))
     if facts.described and facts.workers is not None:
         rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
     victims = [row for row in waits if row not in culprits]

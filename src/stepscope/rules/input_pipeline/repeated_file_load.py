@@ -35,6 +35,7 @@ from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.input_stall import (
@@ -115,9 +116,10 @@ def _title(found: InputStall, reader: _Repeated) -> Title:
         return Title("{} loads {} {}× per epoch", (*file, _times(reader.per_epoch / reader.files)))
     times = _times(reader.calls / reader.files)
     if found.model.pipeline.batch_size is None:
-        return Title("{} loads {} {}× in {} batches", (*file, times, Value(reader.batches, "count")))
+        batches = plural(reader.batches, "batch", "batches")
+        return Title(f"{{}} loads {{}} {{}}× in {{}} {batches}", (*file, times, Value(reader.batches, "count")))
     samples = Value(reader.batches * found.model.pipeline.batch_size, "count")
-    return Title("{} loads {} {}× in {} samples", (*file, times, samples))
+    return Title(f"{{}} loads {{}} {{}}× in {{}} {plural(samples.value, 'sample')}", (*file, times, samples))
 
 
 def _times(loads: float) -> Value:

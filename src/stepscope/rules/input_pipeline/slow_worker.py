@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.bound.lib.input_waits import MIN_SHARE, input_waits, longest_waits
+from stepscope.analyses.bound.lib.input_waits import MIN_SHARE
 from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
@@ -43,6 +43,7 @@ from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title,
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.models.loader_advice import UNORDERED
+from stepscope.models.longest_waits import longest_waits
 from stepscope.models.pipeline import Pipeline, pipeline
 from stepscope.models.worker_pace import without_slow_worker
 
@@ -69,7 +70,7 @@ class _Slow:
 
 
 def check(run: Run) -> Iterator[Finding]:
-    culprits = longest_waits(input_waits(run))
+    culprits = longest_waits(run)
     if not culprits:
         return
     rank = culprits[0].rank

@@ -39,6 +39,7 @@ from stepscope.analyses.input_pipeline.loader_lines import loader_lines
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.models.input_stall import (
@@ -106,10 +107,12 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _title(measured: Pipeline, threads: int | None, library: str) -> Title:
     available = Value(measured.cores, "count")
+    cores = f"{{}} {plural(measured.cores, 'core')}"
     if threads is None:
-        return Title("{} starts its own threads in each worker on {} cores", (library or "A library", available))
+        return Title(f"{{}} starts its own threads in each worker on {cores}", (library or "A library", available))
     count = Value(threads * measured.workers, "count")
-    return Title("{} worker threads on {} cores: {} starts its own", (count, available, library or "a library"))
+    own = plural(count.value, "worker thread")
+    return Title(f"{{}} {own} on {cores}: {{}} starts its own", (count, available, library or "a library"))
 
 
 def _library(run: Run, rank: int) -> str:

@@ -33,6 +33,7 @@ from stepscope.analyses.input_pipeline.lib.worker_starts import restarting_steps
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.stall_groups import StallGroup, stall_groups
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
+from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.framework_settings import framework_advice, framework_title
@@ -100,7 +101,10 @@ def _title(group: StallGroup, text: str, share: float) -> Title:
         who = "Saving a checkpoint"
     else:
         who = group.places[0] if group.places else "A stall"
-    return Title("{} takes {} every {} steps ({} of training)", (who, stall, each, Value(share, "ratio")))
+    return Title(
+        f"{{}} takes {{}} every {{}} {plural(each.value, 'step')} ({{}} of training)",
+        (who, stall, each, Value(share, "ratio")),
+    )
 
 
 def _advice(group: StallGroup, text: str) -> Iterator[Advice]:

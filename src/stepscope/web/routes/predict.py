@@ -37,8 +37,14 @@ def make(opened: Opened) -> list[BaseRoute]:
 
 
 def prediction(run: Run, change: LoaderChange) -> dict[str, object]:
-    """Rows by number of workers, the settings of the run, and what can be made faster; or what is missing."""
-    told: dict[str, object] = {"names": _names(run), "settings": _settings(run), "rows": [], "missing": None}
+    """Rows by number of workers, the settings of the run, what can be made faster, and what trials have measured.
+
+    Or what is missing.
+    """
+    told: dict[str, object] = {
+        "names": _names(run), "settings": _settings(run), "reads": _reads(run), "measured": _measured(run), "rows": [],
+        "missing": None,
+    }  # fmt: skip
     try:
         rows = loader_table(run, range(MOST_WORKERS + 1), change)
     except MissingData as lack:
@@ -79,6 +85,21 @@ def _names(run: Run) -> list[str]:
         return []
     sums = table.drop_nulls("name").group_by("name").agg(pl.col("own").sum()).sort("own", descending=True)
     return list(sums["name"])
+
+
+def _reads(run: Run) -> bool:
+    """Whether reads of files were recorded, so that their latency can be another."""
+    return run.where("loader_spans", pl.col("stage") == "read", "stage").height > 0
+
+
+def _measured(run: Run) -> list[dict[str, object]]:
+    """Trials of a tuning, by number of workers; `other`: other settings than that differ too."""
+    settings = _settings(run) or {}
+    trials = run.optional("trials").drop_nulls("step")
+    other = pl.any_horizontal(pl.col("prefetch_factor", "persistent_workers", "pin_memory").is_not_null())
+    own = settings.get("workers")
+    rows = trials.with_columns(workers=pl.col("num_workers").fill_null(pl.lit(own, pl.Int64)), other=other)
+    return rows.select("setting", "workers", "step", "low", "high", "other").drop_nulls("workers").to_dicts()
 
 
 def _settings(run: Run) -> dict[str, int | None] | None:

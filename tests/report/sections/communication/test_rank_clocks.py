@@ -48,8 +48,8 @@ def test_what_cannot_be_compared_is_said_and_why() -> None:
     synth = job({0: 0, 1: 17}, {0: "a", 1: "b"}, count=1)
     synth.kernel(500, 501, NAME, rank=1, pid="1", collective="allreduce", group="0", collective_sequence=9)
     assert words(synth.run()) == [
-        "Do not compare times across ranks: against rank 0, 0 of 1 clocks could be measured.",
-        "The clock offset of rank 1 is unknown: only 1 collectives in common with rank 0.",
+        "Do not compare times across ranks: against rank 0, 0 of 1 clock could be measured.",
+        "The clock offset of rank 1 is unknown: only 1 collective in common with rank 0.",
     ]
 
 
@@ -58,7 +58,7 @@ def test_the_reference_is_not_one_of_those_that_could_not_be_measured() -> None:
     for rank in (0, 1):
         synth.kernel(0, 1, NAME, rank=rank, pid=str(rank), collective="allreduce", group=str(rank))
     assert words(synth.run()) == [
-        "Do not compare times across ranks: against rank 0, 0 of 1 clocks could be measured.",
+        "Do not compare times across ranks: against rank 0, 0 of 1 clock could be measured.",
         "The clock offset of rank 1 is unknown: no collective in common with rank 0, nor through others.",
     ]
     assert rows(SECTION.build(synth.run()))[-1] == (0, "a", "reference", 0)

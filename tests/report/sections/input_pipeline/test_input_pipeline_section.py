@@ -140,7 +140,10 @@ def test_times_that_do_not_fit_are_said_not_to() -> None:
     span(synth, "send index", 5, 6, None, 0)
     span(synth, "index wait", 0, 2, 0, 0)
     found = CLOCKS.build(synth.run())
-    assert any(isinstance(block, Text) and text(block).startswith("1 of 1 data-loading times") for block in found)
+    assert any(
+        isinstance(block, Text) and text(block).startswith("Data-loading times that contradict each other: 1 of 1;")
+        for block in found
+    )
     (table,) = (block for block in found if isinstance(block, Table))
     headings = [heading for heading, _ in table.columns]
     assert dict(zip(headings, table.rows[0], strict=True))["clock"] == "worker 0"

@@ -135,8 +135,11 @@ def _window(run: Run, row: dict[str, int]) -> tuple[Spans, int]:
     """Time that the trace watched, and the steps in it: each run of consecutive steps, with the device's work after it.
 
     A device lags behind the host that launches ahead, so what it still does after the last step belongs to the steps.
+    A profiler that stops marks the beginning of one more step, in which no operator runs: that is none.
     """
     traced = [step for step in traced_steps(run) if step.rank == row["rank"]]
+    if len(traced) > 1 and not traced[-1].operators and traced[-2].operators:
+        traced = traced[:-1]
     first = [step for at, step in enumerate(traced) if at == 0 or step.step != traced[at - 1].step + 1]
     if not traced or row["last_end"] <= traced[0].start:
         return np.array([[row["first_start"], row["last_end"]]], dtype=np.int64), 1

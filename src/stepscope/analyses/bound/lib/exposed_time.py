@@ -9,10 +9,13 @@ from stepscope.analyses.bound.lib.device_shares import SHORTEST, device_idle
 from stepscope.analyses.bound.lib.straggler import delay_by_late_rank
 from stepscope.analyses.communication.overlap import overlap
 from stepscope.analyses.lib.sample_work import has_gpu, need_gpu
+from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
 __all__ = ["Exposed", "exposed_communication"]
+
+_OF_DEVICE = "device_time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,7 @@ class Exposed:
 
     `removable` is the part of `communication` that is no wait for other ranks: less what the late rank costs, and no
     more than brings the step down to what some rank needs for everything else, as ranks go step by step together.
+    `told` is what counts as communication in `bound`: all of it on a device, where hosts communicate what is removable.
     """
 
     rank: int
@@ -30,6 +34,10 @@ class Exposed:
     removable: float
     steps: int
     source: str
+
+    @property
+    def told(self) -> float:
+        return self.communication if self.source == _OF_DEVICE else self.removable
 
 
 def exposed_communication(run: Run) -> tuple[Exposed, ...]:
@@ -51,7 +59,7 @@ def _of_devices(run: Run) -> Iterator[Exposed]:
     for row in device_idle(run):
         yield Exposed(
             rank=row.rank, step=row.step, communication=row.communication, compute=row.compute, removable=0.0,
-            steps=row.steps, source="device_time",
+            steps=row.steps, source=_OF_DEVICE,
         )  # fmt: skip
 
 
@@ -64,7 +72,19 @@ def _of_hosts(run: Run) -> Iterator[Exposed]:
         raise
     computes = pl.col("compute") + pl.col("overlapped")
     means = table.group_by("rank").agg(pl.col("duration", "exposed_communication").mean(), computes.mean(), pl.len())
-    for rank, step, exposed, compute, steps in means.sort("rank").iter_rows():
+    untraced = _mean_steps(run)
+    for rank, traced, exposed, compute, steps in means.sort("rank").iter_rows():
+        step = untraced.get(rank, traced)
+        scale = step / traced
         yield Exposed(
-            rank=rank, step=step, communication=exposed, compute=compute, removable=0.0, steps=steps, source="overlap"
-        )
+            rank=rank, step=step, communication=exposed * scale, compute=compute * scale, removable=0.0, steps=steps,
+            source="overlap",
+        )  # fmt: skip
+
+
+def _mean_steps(run: Run) -> dict[int, float]:
+    """Mean steady step of each rank: tracing makes a step longer, its shares are those of the traced steps."""
+    try:
+        return dict(steady_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
+    except MissingData:
+        return {}

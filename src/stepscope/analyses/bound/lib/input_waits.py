@@ -1,26 +1,27 @@
-"""How long each rank waits for its loader, and which ranks wait longest."""
+"""How long each rank waits for its loader."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import device_idle
+from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
+from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
-__all__ = ["MIN_SHARE", "InputWait", "input_waits", "longest_waits"]
+__all__ = ["MIN_SHARE", "InputWait", "input_share", "input_waits"]
 
 MIN_SHARE = 0.05  # of the step: the reader ratio from which Paddle and torch_tb_profiler advise too
-ALIKE = 0.05  # of the step: ranks whose waits differ by less wait for the same reason
 
 
 @dataclass(frozen=True, slots=True)
 class InputWait:
     """Mean wait, step and backward of a rank in ns, and the share of its waiting in first steps of epochs.
 
-    `wait` is the part of `waiting` in which the device has nothing to do, where a trace tells, else all of it.
+    `wait` is the part of `waiting` in which the device has nothing to do, where a trace tells, else all of it. There
+    `step` is that of the device, and both waits are on its clock: their shares are those of `bound`.
     """
 
     rank: int
@@ -39,27 +40,42 @@ def input_waits(run: Run) -> tuple[InputWait, ...]:
     ).with_columns(pl.col("backward").fill_null(0.0))  # fmt: skip
     if means.is_empty():
         raise MissingData("wait for a DataLoader of torch", how="run it with `stepscope run -- COMMAND`")
-    exposed = _exposed(run)
+    devices = _devices(run)
     return tuple(
-        InputWait(rank, wait, wait * exposed.get(rank, 1.0), step, backward, at_start or 0.0)
-        for rank, wait, step, backward, at_start in means.sort("rank").iter_rows()
+        _of_device(run, row, devices[row.rank]) if row.rank in devices else row
+        for row in (
+            InputWait(rank, wait, wait, step, backward, at_start or 0.0)
+            for rank, wait, step, backward, at_start in means.sort("rank").iter_rows()
+        )
     )
 
 
-def longest_waits(waits: tuple[InputWait, ...]) -> tuple[InputWait, ...]:
-    """The rank that waits for the longest part of its step, then those that wait alike; none below MIN_SHARE."""
-    worst = max(waits, key=lambda row: row.wait / row.step)
-    if worst.wait <= MIN_SHARE * worst.step:
-        return ()
-    alike = worst.wait / worst.step - ALIKE
-    return (worst, *(row for row in waits if row is not worst and row.wait / row.step >= alike))
+def _of_device(run: Run, row: InputWait, device: DeviceIdle) -> InputWait:
+    waiting = row.waiting / row.step * device.step if row.step else row.waiting
+    wait = input_share(run, device) * device.step
+    return replace(row, waiting=max(waiting, wait), wait=wait, step=device.step)
 
 
-def _exposed(run: Run) -> dict[int, float]:
-    """Share of the wait that leaves the device without work, where a trace tells."""
+def input_share(run: Run, row: DeviceIdle) -> float:
+    """The share of a rank's step in which it waits for data and its device has nothing to do.
+
+    The probe times every wait, the trace tells how much of one leaves the device without work: no more than it idles.
+    """
+    try:
+        table = steady_steps(run).filter((pl.col("rank") == row.rank) & (pl.col("clock") != "kineto"))
+    except MissingData:
+        return row.input / row.step
+    if not table["data_wait"].count() or row.wait_exposed is None:
+        return row.input / row.step
+    waits = int(table["data_wait"].sum()) / int(table["duration"].sum()) * row.wait_exposed
+    return min(waits, max(0.0, 1.0 - row.utilization))
+
+
+def _devices(run: Run) -> dict[int, DeviceIdle]:
+    """The ranks of which a trace tells how much of a wait leaves the device without work."""
     if not has_gpu(run):
         return {}
     try:
-        return {row.rank: row.wait_exposed for row in device_idle(run) if row.wait_exposed is not None}
+        return {row.rank: row for row in device_idle(run) if row.wait_exposed is not None}
     except MissingData:
         return {}

@@ -71,11 +71,23 @@ def _is_late(row: dict[str, float]) -> bool:
 
 
 def _mean_step(run: Run, rank: int) -> float | None:
+    """As in `bound`: on the clock of the device, where one computes."""
     try:
         mean = steady_steps(run).filter(pl.col("rank") == rank)["duration"].mean()
     except MissingData:
         return None
-    return float(mean) if isinstance(mean, int | float) and mean > 0 else None
+    if not isinstance(mean, int | float) or mean <= 0:
+        return None
+    return _device_steps(run).get(rank, float(mean))
+
+
+def _device_steps(run: Run) -> dict[int, float]:
+    if not has_gpu(run):
+        return {}
+    try:
+        return {row.rank: row.step for row in device_idle(run)}
+    except MissingData:
+        return {}
 
 
 def _recorded(run: Run, rank: int) -> float:

@@ -9,7 +9,7 @@ from stepscope.analyses.communication.process_groups import process_groups
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Table, Text, Value
 from stepscope.core.run import Run
-from stepscope.report.sections import RANKS_SHOWN, excerpt, ranked
+from stepscope.report.sections import RANKS_SHOWN, excerpt, many, ranked
 
 __all__ = ["SECTION"]
 
@@ -125,10 +125,12 @@ def _within(close: pl.DataFrame) -> Text:
         Value(row["rank"], None), Value(row["last"], "count"), Value(row["collectives"], "count"),
         Value(row["mean_delay"], "ns"), Value(row["uncertainty"], "ns"),
     )  # fmt: skip
-    more = (Value(close.height - 1, "count"),) if close.height > 1 else ()
+    others = close.height - 1
+    same = f" The same holds for {many(others, 'more rank')}." if others else ""
+    more = (Value(others, "count"),) if others else ()
     return Text(
         "Rank {} entered {} of {} collectives last, by {} on average. That is within the uncertainty of {}, so the "
-        f"rank is not called late.{' The same holds for {} more ranks.' if more else ''}",
+        f"rank is not called late.{same}",
         (*values, *more),
     )
 

@@ -5,7 +5,7 @@ import polars as pl
 from stepscope.analyses.communication.clock_offsets import clock_offsets
 from stepscope.core.report import Block, Section, Text, Value
 from stepscope.core.run import Run
-from stepscope.report.sections import RANKS_SHOWN, excerpt, is_traced, literal
+from stepscope.report.sections import RANKS_SHOWN, excerpt, is_traced, literal, many
 
 __all__ = ["SECTION"]
 
@@ -34,7 +34,10 @@ def _summary(table: pl.DataFrame) -> Text:
     known = table.drop_nulls("offset")
     compared = (Value(table["reference"][0], None), Value(known.height, "count"), Value(table.height, "count"))
     if known.is_empty():
-        return Text("Do not compare times across ranks: against rank {}, {} of {} clocks could be measured.", compared)
+        clocks = many(table.height, "clock")
+        return Text(
+            f"Do not compare times across ranks: against rank {{}}, {{}} of {clocks} could be measured.", compared
+        )
     text = (
         "Clocks measured against rank {}, from shared collectives: {} of {}. The largest offset is {}, the largest "
         "uncertainty {}. Waits for other ranks use each rank's own clock and need no offset."

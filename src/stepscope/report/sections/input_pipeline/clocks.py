@@ -53,7 +53,7 @@ def _other_clocks(run: Run) -> list[Block]:
     on_device = run.optional("steps")["device_duration"].drop_nulls()
     if on_device.len():
         median = Value(int(on_device.median()), "ns")  # type: ignore[arg-type]
-        text = "The median step on the device is {} ({} steps, timed with CUDA events)."
+        text = f"The median step on the device is {{}} ({many(on_device.len(), 'step')}, timed with CUDA events)."
         blocks.append(Text(text, (median, Value(on_device.len(), "count"))))
     if is_traced(run):
         text = (
@@ -85,8 +85,8 @@ def _loading(run: Run) -> list[Block]:
     checked, wrong = (Value(int(table[name].sum()), "count") for name in ("checked", "violations"))
     if wrong.value:
         text = (
-            "{} of {} data-loading times contradict each other: an effect comes before its cause. Do not compare times "
-            "of these clocks."
+            "Data-loading times that contradict each other: {} of {}; an effect comes before its cause. Do not compare "
+            "times of these clocks."
         )
         rows = table.filter(pl.col("violations") > 0)
         return [

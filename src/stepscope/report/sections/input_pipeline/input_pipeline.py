@@ -137,9 +137,11 @@ def _started(run: Run) -> list[Block]:
         waited=pl.col("waited_start").max() + pl.col("ended").max().fill_null(0)
     )  # fmt: skip
     loaders = each.group_by("loader").agg(pl.col("waited").mean(), times=pl.len()).filter(pl.col("times") > 1)
-    text = "Workers of loader {} started {} times. Each start and end cost training {}."
     return [
-        Text(text, (Value(loader, "count"), Value(times, "count"), Value(waited, "ns")))
+        Text(
+            f"Workers of loader {{}} started {many(times, 'time')}. Each start and end cost training {{}}.",
+            (Value(loader, "count"), Value(times, "count"), Value(waited, "ns")),
+        )
         for loader, waited, times in loaders.sort("loader").iter_rows()
     ]
 
@@ -158,7 +160,8 @@ def _late(run: Run) -> list[Block]:
             )
         ]
     mean = float(late["late"].sum()) / late.height
-    text = "{} of {} recorded batches were late, by {} on average."
+    batches_told = many(batches.height, "recorded batch was", "recorded batches were")
+    text = f"{{}} of {batches_told} late, by {{}} on average."
     return [Text(text, (Value(late.height, "count"), Value(batches.height, "count"), Value(mean, "ns")))]
 
 
@@ -167,9 +170,12 @@ def _stalls(run: Run) -> list[Block]:
     patterns = _optional(stall_pattern, run)
     if patterns is None:
         return []
-    text = "Training stalls {} every {} batches, once per round of workers: the workers run in lockstep."
     return [
-        Text(text, (Value(row["stall"], "ns"), Value(row["period"], "count")))
+        Text(
+            f"Training stalls {{}} every {many(row['period'], 'batch', 'batches')}, once per round of workers: the "
+            "workers run in lockstep.",
+            (Value(row["stall"], "ns"), Value(row["period"], "count")),
+        )
         for row in patterns.iter_rows(named=True)
         if row["period"] == row["workers"] and row["regular"] >= _REGULAR
     ]

@@ -10,6 +10,7 @@ from stepscope.analyses.steps.step_breakdown import step_breakdown
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
 from stepscope.core.run import Run
+from stepscope.report.sections import many
 
 __all__ = ["SECTION"]
 
@@ -40,7 +41,11 @@ def build(run: Run) -> list[Block]:
         return [replace(bars, title="Whole recording"), Text(_NO_STEPS), *_collectives(run)]
     if table.height == 1:
         return [bars, Text("One traced step."), *_collectives(run)]
-    return [bars, Text("Mean of {} traced steps.", (Value(table.height, "count"),)), *_collectives(run)]
+    return [
+        bars,
+        Text(f"Mean of {many(table.height, 'traced step')}.", (Value(table.height, "count"),)),
+        *_collectives(run),
+    ]
 
 
 def _collectives(run: Run) -> list[Block]:

@@ -6,6 +6,7 @@ from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
 from stepscope.analyses.steps.steps import steps, weight_of
 from stepscope.core.report import Block, Line, Lines, Section, Text, Value
 from stepscope.core.run import Run
+from stepscope.report.sections import many
 from stepscope.report.step_bar import PHASES
 
 __all__ = ["SECTION"]
@@ -55,11 +56,11 @@ def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
     if recorded.height == 1:
         return []
     every, used = (int(table["weight"].sum()) for table in (recorded, steady))
-    text, values = "Means over all {} steps", [Value(every, "count")]
+    text, values = f"Means over all {many(every, 'step')}", [Value(every, "count")]
     if used < every:
-        text, values = "Means over {} of {} steps", [Value(used, "count"), *values]
+        text, values = f"Means over {{}} of {many(every, 'step')}", [Value(used, "count"), *values]
     if ranks > 1:
-        text, values = text + " of {} ranks", [*values, Value(ranks, "count")]
+        text, values = f"{text} of {many(ranks, 'rank')}", [*values, Value(ranks, "count")]
     text, values = text + "; median {}", [*values, Value(_median(steady), "ns")]
     reasons = _left_out(recorded.join(steady, on=["rank", "step"], how="anti"))
     if reasons:

@@ -87,7 +87,8 @@ def _say_batches(prose: _Prose, steady: pl.DataFrame) -> None:
     else:
         prose.say(f"The mean step has {many(samples, 'sample')}.", (samples, "count"))
     if samples and duration:
-        prose.say("Mean throughput per rank: {} samples per second.", (samples / duration * 1e9, "count"))
+        pace = samples / duration * 1e9
+        prose.say(f"Mean throughput per rank: {many(pace, 'sample')} per second.", (pace, "count"))
 
 
 def _heaviest(run: Run) -> list[str]:

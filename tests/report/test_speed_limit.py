@@ -1,0 +1,39 @@
+"""Where nothing is found, the first screen says how near the kernels come to what their device can do."""
+
+import json
+
+import pytest
+
+from stepscope.core.synth import Synth
+from stepscope.render.format import text
+from stepscope.report.speed_limit import speed_limit
+
+SQUARE = json.dumps([[8192, 8192], [8192, 8192]])
+LIMIT = "Speed limit: kernels run at 70 % of the A100 40GB's float16 peak and 5.2 % of its memory bandwidth"
+HALF = LIMIT.replace("70", "35").replace("5.2", "2.6")
+
+
+def product(gpu: str = "NVIDIA A100-SXM4-40GB", *, shapes: bool = True, unknown: float = 0) -> Synth:
+    """A product of 2·8192³ FLOPs that takes 5 ms, and `unknown` ms of a kernel whose work nobody knows."""
+    synth = Synth().add("devices", rank=0, device=0, name=gpu, memory=42_505_273_344, sms=108)
+    synth.host("ProfilerStep#3", "annotation", 0, 10)
+    dims = {"input_dims": SQUARE, "input_types": '["c10::Half","c10::Half"]'} if shapes else {}
+    synth.host("aten::mm", "operator", 1, 2, **dims)
+    synth.host("cudaLaunchKernel", "runtime", 1.2, 1.4, correlation=1)
+    return synth.kernel(3, 8, "gemm", correlation=1).kernel(8, 8 + unknown, "mine", correlation=2)
+
+
+@pytest.mark.parametrize(
+    ("synth", "told"),
+    [
+        (product(), [f"{LIMIT}."]),
+        (product(unknown=5), [f"{HALF} (work known for 50 % of kernel time)."]),
+        (product(unknown=45), []),
+        (product("Abacus"), []),
+        (product(shapes=False), []),
+        (Synth().host("aten::mm", "operator", 1, 2, input_dims=SQUARE, input_types='["float","float"]'), []),
+    ],
+    ids=["known", "half is known", "little is known", "unknown device", "no shapes", "no device"],
+)  # fmt: skip
+def test_speed_limit(synth: Synth, told: list[str]) -> None:
+    assert [text(block) for block in speed_limit(synth.run())] == told  # type: ignore[arg-type]
