@@ -22,11 +22,11 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
   if (!block) return;
   const tree = new Tree(block, !place.idle);
   const shown = tree.at(place.zoom);
-  const figure = element("figure", { class: "flame", "data-source": block.source }, element("figcaption", {}, plain(block.title)));
+  const figure = element("figure", { class: "flame", "data-source": block.source }, element("figcaption", {}, app.words.say(plain(block.title))));
   host.append(figure);
-  figure.append(element("p", { class: "quiet" }, sentence(block.note)));
+  figure.append(element("p", { class: "quiet" }, sentence(app.words.say(block.note))));
   if (!shown || !tree.root) return;
-  const box = element("div", { class: "boxes", role: "tree", "aria-label": plain(block.title) });
+  const box = element("div", { class: "boxes", role: "tree", "aria-label": app.words.say(plain(block.title)) });
   const told = element("div", { class: "told", "aria-label": app.words.flame.frame, role: "group" });
   const search = element("input", { type: "search", placeholder: app.words.flame.find, "aria-label": app.words.flame.find, value: place.find, autocomplete: "off" });
   const status = element("span", { class: "matched", role: "status" });
@@ -67,7 +67,7 @@ function go(key: string, to: "tree" | "boxes", change: () => void): void {
 
 function chooser(blocks: readonly FlameBlock[], chosen: FlameBlock, place: FlamePlace, app: App, key: string): HTMLElement | null {
   if (blocks.length < 2) return null;
-  const select = element("select", { "aria-label": app.words.flame.tree }, ...blocks.map((block, at) => element("option", { value: at, selected: block === chosen }, plain(block.title))));
+  const select = element("select", { "aria-label": app.words.flame.tree }, ...blocks.map((block, at) => element("option", { value: at, selected: block === chosen }, app.words.say(plain(block.title)))));
   select.addEventListener("change", () => go(key, "tree", () => place.choose(Number(select.value))));
   return select;
 }

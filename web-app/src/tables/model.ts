@@ -7,6 +7,8 @@ export interface Model {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly Cell[])[];
+  /** The text of a cell in the language of the page, where it is not the same. */
+  readonly told?: (text: string, at: number) => string;
 }
 
 /** The rows of which a cell holds all words of the filter, whatever their case. */
@@ -44,7 +46,8 @@ export function compare(one: Cell, other: Cell, sign: number): number {
 
 export function textOf(model: Model, value: Cell | undefined, at: number): string {
   const column = model.columns[at];
-  return cell(value, column?.unit ?? null, column?.decimal);
+  const text = cell(value, column?.unit ?? null, column?.decimal);
+  return model.told && typeof value !== "number" ? model.told(text, at) : text;
 }
 
 /** True for a column of numbers, which are set to the right. */

@@ -4,7 +4,6 @@ import type { App } from "../app";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
 import { counted, plain, quantity } from "../format/format";
-import { named } from "../words";
 import type { Model } from "./model";
 
 export interface Tools {
@@ -24,7 +23,7 @@ export interface Wishes {
 
 export function tools(model: Model, app: App, wishes: Wishes, more: readonly Node[] = []): Tools {
   const { words } = app;
-  const name = named(plain(model.title), words) || words.analysis;
+  const name = words.say(plain(model.title)) || words.analysis;
   const count = element("span", { class: "count", role: "status" });
   const filter = element("input", { type: "search", class: "filter", placeholder: words.filter, "aria-label": `${words.filter}: ${name}`, value: wishes.filter });
   filter.addEventListener("input", () => wishes.onFilter(filter.value));
@@ -58,7 +57,7 @@ function columns(model: Model, app: App, wishes: Wishes): HTMLElement {
       else hidden.add(column.name);
       wishes.onHide(new Set(hidden));
     });
-    return element("label", { title: column.meaning ?? "" }, box, " ", named(plain(column.name), app.words));
+    return element("label", { title: app.words.say(column.meaning ?? "") }, box, " ", app.words.say(plain(column.name)));
   });
   return element("details", { class: "columns" }, element("summary", { class: "small" }, app.words.columns), element("div", {}, ...boxes));
 }

@@ -1,12 +1,12 @@
 // What other settings of the loader would make of a step: sliders, and the predicted step over workers with its range.
 
 import type { App, Cleanup, View } from "../app";
-import { sentence, unbroken } from "../blocks/words";
+import { lacking } from "../blocks/lacking";
+import { unbroken } from "../blocks/words";
 import { color } from "../blocks/colors";
 import { axis, drawChart, tooltip, type Option } from "../charts/chart";
 import { element, fill } from "../dom/element";
 import { onAxis, plain, quantity } from "../format/format";
-import { named } from "../words";
 
 interface Row {
   workers: number;
@@ -79,7 +79,7 @@ class WhatIf {
   }
 
   private lacking({ what, how }: { what: string; how: string }): void {
-    fill(this.told, `${this.app.words.missing}: ${plain(what, 400)}. `, sentence(plain(how, 400)));
+    fill(this.told, lacking({ what, how }, this.app.words));
     this.clean?.();
     this.clean = undefined;
     fill(this.box);
@@ -145,8 +145,8 @@ class WhatIf {
     const row = this.shown?.rows.find((one) => one.workers === this.workers) ?? this.shown?.rows[0];
     if (!row) return;
     const saved = row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer;
-    fill(this.told, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(` ${words.ofStep} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")}), ${quantity(Math.abs(row.saved), "ns")} ${saved}; ${words.whatIf.limitedBy} ${named(row.limited_by, words)}`));
-    this.note.textContent = plain(row.basis, 400);
+    fill(this.told, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(` ${words.ofStep} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")}), ${quantity(Math.abs(row.saved), "ns")} ${saved}; ${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
+    this.note.textContent = words.say(plain(row.basis, 400));
     this.box.setAttribute("role", "img"); // only once it holds a chart, which has words
     this.box.setAttribute("aria-label", `${words.whatIf.title}: ${(this.shown?.rows ?? []).map((one) => `${one.workers}: ${quantity(one.step, "ns")}`).join("; ")}`);
     this.clean?.();
@@ -166,7 +166,7 @@ function option(rows: readonly Row[], workers: number, recorded: number | null, 
       trigger: "axis",
       formatter: (found: { value: [number, number] }[]) => {
         const row = rows.find((one) => one.workers === found[0]?.value[0]);
-        return row ? `num_workers ${row.workers}\n${quantity(row.step, "ns")} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})\n${app.words.whatIf.limitedBy} ${named(row.limited_by, app.words)}` : "";
+        return row ? `num_workers ${row.workers}\n${quantity(row.step, "ns")} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})\n${app.words.whatIf.limitedBy} ${app.words.say(row.limited_by)}` : "";
       },
     }),
     xAxis: axis({ type: "value", min: 0, max: "dataMax", minInterval: 1, name: "num_workers", nameLocation: "middle", nameGap: 24, splitLine: { show: false } }),

@@ -1,4 +1,6 @@
-// The page's own words in English. What comes from the recording, and sentences about it, are not translated.
+// The page's own words in English. What reports say is in the catalogs of other languages.
+
+import type { Catalog } from "./catalog";
 
 export const en = {
   language: "English",
@@ -27,8 +29,11 @@ export const en = {
     quality: "Data quality",
     tables: "Tables",
   },
-  /** Titles, headings and labels of sections in this language; `*` stands for anything. None is missed: see `named`. */
-  titles: {} as Record<string, string>,
+  /** What reports say, in this language; nothing in English, and until it is loaded. */
+  catalog: null as Catalog | null,
+  loaded: true,
+  /** A text of a report in this language. */
+  say: (text: string) => text,
   fix: "Fix",
   why: "Why",
   sure: "Sure",

@@ -1,0 +1,102 @@
+// What a report says, in another language: English messages with `{}` for whatever stands in them, and their translations.
+
+/** `{1}` in a translation is the first `{}` as it is, `{1*}` the same where it is a message itself. */
+export interface Translations {
+  messages: Record<string, string>;
+  /** Pages of rules by their names, in Markdown. */
+  rules: Record<string, string>;
+}
+
+interface Template {
+  readonly longest: string;
+  readonly pattern: RegExp;
+  readonly translated: string;
+}
+
+const PLACE = /\{(\d)(\*?)\}/g;
+const WITHIN = "((?:(?!\\. [A-Z\\d]).)*?)"; // no sentence ends in it
+const SENTENCE = /(?<=\.) (?=[A-Z`{\d])/;
+const IN_PARENTHESES = /^(.+?)( \((.*)\))$/;
+const LISTED = [/, (?=[\d<])/, /, | and |; /];
+const WORD = /[A-Za-z]{2}/;
+// A report without steps says the same of all that was recorded.
+const WITHOUT_STEPS: readonly [RegExp, string, string, string][] = [
+  [/ per step(?=.)/, " in total", "每步", "总共"],
+  [/ per step$/, "", "每步", ""],
+];
+
+export class Catalog {
+  private readonly known: Map<string, string>;
+  private readonly templates: readonly Template[];
+  private readonly found = new Map<string, string | null>();
+
+  constructor(readonly translations: Translations) {
+    this.known = new Map(Object.entries(translations.messages));
+    for (const [text, translated] of [...this.known]) {
+      for (const [what, other, word, instead] of WITHOUT_STEPS) {
+        const without = text.replace(what, other);
+        if (without !== text && !this.known.has(without)) this.known.set(without, translated.replace(word, instead));
+      }
+    }
+    this.templates = [...this.known]
+      .filter(([text]) => text.includes("{}"))
+      .sort(([one], [other]) => Number(one.startsWith("{}")) - Number(other.startsWith("{}")) || literal(other) - literal(one))
+      .map(([text, translated]) => ({ longest: longest(text), pattern: patternOf(text), translated }));
+  }
+
+  /** A text of the report in the language; what nobody has translated stays English. */
+  say(text: string): string {
+    return this.find(text.trim()) ?? text;
+  }
+
+  private find(text: string): string | null {
+    let told = this.found.get(text);
+    if (told === undefined) {
+      told = this.known.get(text) ?? this.filled(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text);
+      this.found.set(text, told);
+    }
+    return told;
+  }
+
+  private filled(text: string): string | null {
+    for (const { longest: part, pattern, translated } of this.templates) {
+      const places = text.includes(part) ? pattern.exec(text) : null;
+      if (places) return translated.replace(PLACE, (_, at: string, speaks: string) => (speaks ? this.say((places[Number(at)] ?? "").trim()) : (places[Number(at)] ?? "")));
+    }
+    return null;
+  }
+
+  private sentences(text: string): string | null {
+    const parts = text.split(SENTENCE);
+    if (parts.length < 2 || parts.every((part) => this.find(part) === null)) return null;
+    return parts.map((part) => this.say(part)).reduce((all, part) => (/[。；：]$/.test(all) ? all + part : `${all} ${part}`));
+  }
+
+  private parenthesized(text: string): string | null {
+    const [, before = "", within = "", inside = ""] = IN_PARENTHESES.exec(text) ?? [];
+    const told = before ? this.find(before) : null;
+    return told && told + (this.find(within.trim()) ?? `（${this.say(inside)}）`);
+  }
+
+  private listed(text: string): string | null {
+    for (const between of LISTED) {
+      const parts = text.split(between);
+      const told = parts.length > 1 ? parts.map((part) => (WORD.test(part) ? this.find(part) : part)) : [null];
+      if (told.every((part) => part !== null)) return told.join("、");
+    }
+    return null;
+  }
+}
+
+/** How much of a message is words. */
+function literal(text: string): number {
+  return text.replaceAll("{}", "").length;
+}
+
+function longest(text: string): string {
+  return text.split("{}").reduce((one, other) => (other.length > one.length ? other : one));
+}
+
+function patternOf(text: string): RegExp {
+  return new RegExp(`^${text.split("{}").map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(WITHIN)}$`, "s");
+}
