@@ -23,11 +23,12 @@ __all__ = ["Message", "catalog", "messages", "missing", "template"]
 ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "web-app" / "src" / "words"
 WRITERS = (
-    "rules", "report", "analyses", "models", "compare", "core/boundary.py", "core/schema.py", "render/format.py",
-    "web/routes/tables.py",
+    "rules", "report", "analyses", "models", "compare", "core/boundary.py", "core/schema.py", "importers", "storage/folders.py",
+    "storage/opening.py", "render/format.py", "web/routes/tables.py",
 )  # fmt: skip
 """Modules and packages of stepscope whose texts reach the page."""
 
+NAMES_OF_KEYS = ("layout.py", "plain_pickle.py")  # modules that hold what others write
 _PATTERN = re.compile(r"\\|\(\?|^\^|\$$|[^ ]\||\|[^ ]|::")
 _NAMES = re.compile(r"(?!.*\b(of|the|in|it|that|on|to)\b)(?=.*_)[a-z0-9_ ]+")  # of operators, one after the other
 _COMMAND = re.compile(r"(stepscope|taskset|docker|nvidia-smi|aws) |[A-Z_]+=|[\w.]+: *\w+( \||\])|#")
@@ -43,7 +44,8 @@ def messages() -> Iterator[Message]:
     """All messages, in the order of their files."""
     for name in WRITERS:
         place = ROOT / "src" / "stepscope" / name
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        for file in (one for one in files if one.name not in NAMES_OF_KEYS):
             for line, text in _of_module(ast.parse(file.read_text(encoding="utf-8"))):
                 yield str(file.relative_to(ROOT)), line, text
     builder = runpy.run_path(str(ROOT / "tools" / "build_page.py"))

@@ -44,7 +44,7 @@ export function gainWords(finding: Finding, app: App): string {
   if (!finding.gain) return "";
   const ofSteps = document.schema === "stepscope-report" && document.run.step_ns !== null;
   const { times, shares } = gainParts(finding.gain, ofSteps);
-  return shares ? `${words.saves} ${shares} (${times} ${words.ofStep})` : `${words.saves} ${times} ${words.ofRecording}`;
+  return shares ? words.savesOfStep(shares, times) : words.savesOfRecording(times);
 }
 
 function title(finding: Finding, number: number, key: string, app: App): HTMLElement {
@@ -68,7 +68,7 @@ function sure(finding: Finding, app: App): HTMLElement {
   const { words } = app;
   const told = element("p", {});
   if (finding.gain) told.append(unbroken(sureWords(finding.gain, app)));
-  if (finding.trial) told.append(finding.gain ? "; " : "", `${words.notTried} `, element("code", {}, finding.trial));
+  if (finding.trial) told.append(finding.gain ? words.semicolon : "", `${words.notTried} `, element("code", {}, finding.trial));
   return told;
 }
 
@@ -77,7 +77,7 @@ function sureWords(gain: Gain, app: App): string {
   const { words } = app;
   const kind = gain.basis.startsWith("simulated") ? words.simulated : (words.sureKinds[gain.confidence] ?? gain.confidence);
   const half = (gain.high_ns - gain.low_ns) / 2;
-  return half && gain.step_ns ? `${kind}, ±${quantity(half / gain.step_ns, "ratio")}` : kind;
+  return half && gain.step_ns ? `${kind}${words.comma}±${quantity(half / gain.step_ns, "ratio")}` : kind;
 }
 
 /** All that was measured, and what else could be done. */
@@ -92,7 +92,7 @@ function more(finding: Finding, others: Finding["advice"], app: App): HTMLElemen
   }
   const page = element("a", { href: app.state.address({ view: "rule", rule: finding.rule, finding: "" }) }, plain(finding.rule));
   if (finding.gain) details.append(element("p", { class: "quiet" }, `${words.gain}: `, sentence(words.say(plain(finding.gain.basis, 400))), ` (${words.confidence[finding.gain.confidence] ?? finding.gain.confidence})`));
-  details.append(element("p", { class: "quiet" }, `${words.rule} `, page, `, ${words.cause}: ${words.causes[finding.cause] ?? finding.cause}`));
+  details.append(element("p", { class: "quiet" }, `${words.rule} `, page, `${words.comma}${words.cause}: ${words.causes[finding.cause] ?? finding.cause}`));
   return details;
 }
 

@@ -66,7 +66,7 @@ function fillTable(box: HTMLElement, block: LinesBlock, [from, to]: [number, num
       if (gone) return;
       fill(box);
       if (loaded.missing) box.append(element("p", {}, lacking(loaded.missing, words)));
-      else clean = tableView(box, { title, columns: loaded.columns, rows: loaded.rows }, app, `${key}.t`);
+      else clean = tableView(box, { title, raw: true, columns: loaded.columns, rows: loaded.rows }, app, `${key}.t`);
     },
     (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),
   );

@@ -17,7 +17,7 @@ import { plain } from "../format/format";
 import type { Words } from "../words/en";
 import { cellBar, fullWidths } from "./cell_bars";
 import type { Way } from "./moments";
-import { compare, isNumber, textOf, type Model } from "./model";
+import { compare, headingOf, isNumber, textOf, type Model } from "./model";
 import type { Sort } from "./plain_table";
 
 Tabulator.registerModule([
@@ -86,7 +86,7 @@ function columnOf(model: Model, at: number, way: Way, words: Words, full: number
   const numbers = isNumber(model, at);
   const value = (data: { row: Row }): Cell => data.row[at] ?? null;
   return {
-    title: words.say(plain(column.name)),
+    title: headingOf(model, at, words),
     field: String(at),
     headerTooltip: words.say(column.meaning ?? "") || false,
     hozAlign: numbers ? "right" : "left",

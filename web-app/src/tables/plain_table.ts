@@ -6,7 +6,7 @@ import { breakable, sentence, unbroken } from "../blocks/words";
 import { plain } from "../format/format";
 import type { Words } from "../words/en";
 import { cellBar, fullWidths } from "./cell_bars";
-import { isNumber, textOf, type Model } from "./model";
+import { headingOf, isNumber, textOf, told, type Model } from "./model";
 import type { Way } from "./moments";
 
 const SHORT = 24; // characters of a cell that needs no folding
@@ -47,7 +47,7 @@ export function drawPlain(host: HTMLElement, model: Model, view: View): void {
 function heading(model: Model, at: number, kind: string, view: View): HTMLElement {
   const column = model.columns[at]!;
   const order = view.sort?.column === column.name ? (view.sort.descending ? "descending" : "ascending") : undefined;
-  const name = view.words.say(plain(column.name));
+  const name = headingOf(model, at, view.words);
   const head = element("th", { scope: "col", class: kind, "aria-sort": order, title: view.words.say(column.meaning ?? "") || undefined });
   if (!view.onSort) {
     head.append(name);
@@ -70,9 +70,16 @@ function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, vi
   const text = textOf(model, row[at], at);
   const number = kind === "number";
   const content = view.way?.(row, at) ?? (number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text));
-  const whole = typeof row[at] === "string" && row[at] !== text ? plain(row[at], 4000) : undefined;
+  const whole = wholeOf(model, row[at], at);
   const special = content instanceof HTMLElement && content.classList.contains("change") ? `${kind} changed` : kind;
-  return element("td", { class: special, "data-label": view.words.say(plain(model.columns[at]?.name ?? "")), title: whole }, special === kind ? cellBar(row[at], full) : null, element("span", {}, content));
+  return element("td", { class: special, "data-label": headingOf(model, at, view.words), title: whole }, special === kind ? cellBar(row[at], full) : null, element("span", {}, content));
+}
+
+/** The whole text of a cell that shows a part of it. */
+function wholeOf(model: Model, value: Cell | undefined, at: number): string | undefined {
+  if (typeof value !== "string") return undefined;
+  const whole = told(model, plain(value, 4000), at);
+  return whole === textOf(model, value, at) ? undefined : whole;
 }
 
 function kindOf(model: Model, at: number): string {

@@ -4,7 +4,7 @@ import type { App } from "../app";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
 import { counted, plain, quantity } from "../format/format";
-import type { Model } from "./model";
+import { headingOf, type Model } from "./model";
 
 export interface Tools {
   readonly bar: HTMLElement;
@@ -50,14 +50,14 @@ export function tools(model: Model, app: App, wishes: Wishes, more: readonly Nod
 
 function columns(model: Model, app: App, wishes: Wishes): HTMLElement {
   const hidden = new Set(wishes.hidden);
-  const boxes = model.columns.map((column) => {
+  const boxes = model.columns.map((column, at) => {
     const box = element("input", { type: "checkbox", checked: !hidden.has(column.name) });
     box.addEventListener("change", () => {
       if (box.checked) hidden.delete(column.name);
       else hidden.add(column.name);
       wishes.onHide(new Set(hidden));
     });
-    return element("label", { title: app.words.say(column.meaning ?? "") }, box, " ", app.words.say(plain(column.name)));
+    return element("label", { title: app.words.say(column.meaning ?? "") }, box, " ", headingOf(model, at, app.words));
   });
   return element("details", { class: "columns" }, element("summary", { class: "small" }, app.words.columns), element("div", {}, ...boxes));
 }

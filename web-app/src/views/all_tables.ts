@@ -85,7 +85,7 @@ function drawOne(host: HTMLElement, name: string, app: App): Cleanup {
       if (loaded.height > loaded.rows.length) {
         box.append(element("p", {}, `${words.firstRows}: ${quantity(loaded.rows.length, "count")} ${words.of} ${quantity(loaded.height, "count")}. `, sentence(`\`stepscope show ${name} PATH\``)));
       }
-      clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`, { name, since: loaded.began !== null && loaded.clock ? { began: loaded.began, clock: loaded.clock } : null });
+      clean = tableView(box, { title: "", raw: true, columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`, { name, since: loaded.began !== null && loaded.clock ? { began: loaded.began, clock: loaded.clock } : null });
     },
     (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),
   );

@@ -145,7 +145,7 @@ class WhatIf {
     const row = this.shown?.rows.find((one) => one.workers === this.workers) ?? this.shown?.rows[0];
     if (!row) return;
     const saved = row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer;
-    fill(this.told, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(` ${words.ofStep} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")}), ${quantity(Math.abs(row.saved), "ns")} ${saved}; ${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
+    fill(this.told, element("b", {}, unbroken(words.perStep(quantity(row.step, "ns")))), unbroken(` (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})${words.comma}${quantity(Math.abs(row.saved), "ns")} ${saved}${words.semicolon}${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
     this.note.textContent = words.say(plain(row.basis, 400));
     this.box.setAttribute("role", "img"); // only once it holds a chart, which has words
     this.box.setAttribute("aria-label", `${words.whatIf.title}: ${(this.shown?.rows ?? []).map((one) => `${one.workers}: ${quantity(one.step, "ns")}`).join("; ")}`);

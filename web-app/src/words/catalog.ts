@@ -17,7 +17,12 @@ const PLACE = /\{(\d)(\*?)\}/g;
 const WITHIN = "((?:(?!\\. [A-Z\\d]).)*?)"; // no sentence ends in it
 const SENTENCE = /(?<=\.) (?=[A-Z`{\d])/;
 const IN_PARENTHESES = /^(.+?)( \((.*)\))$/;
-const LISTED = [/, (?=[\d<])/, /, | and |; /];
+const FIGURES = /(?<=^<?\d.*), (?=<?\d)/; // between `80 % compute` and `20 % data wait`
+const NAMES = /, | and |; /;
+const EDGE = "\u0001"; // of a part that was put in
+const LATIN_AFTER = /(\p{Script=Han})\u0001(?=[\w`<(])|(\w)\u0001(?=\()/gu;
+const LATIN_BEFORE = /([\w%`])\u0001(?=\p{Script=Han})/gu;
+const BLANK = /(?<=[\p{Script=Han}，。；：、（）]\u0001?) (?=\u0001?[\p{Script=Han}，。；：、（）])/gu;
 const WORD = /[A-Za-z]{2}/;
 // A report without steps says the same of all that was recorded.
 const WITHOUT_STEPS: readonly [RegExp, string, string, string][] = [
@@ -52,7 +57,7 @@ export class Catalog {
   private find(text: string): string | null {
     let told = this.found.get(text);
     if (told === undefined) {
-      told = this.known.get(text) ?? this.filled(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text);
+      told = this.known.get(text) ?? this.listed(text, FIGURES) ?? this.filled(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text, NAMES);
       this.found.set(text, told);
     }
     return told;
@@ -61,9 +66,13 @@ export class Catalog {
   private filled(text: string): string | null {
     for (const { longest: part, pattern, translated } of this.templates) {
       const places = text.includes(part) ? pattern.exec(text) : null;
-      if (places) return translated.replace(PLACE, (_, at: string, speaks: string) => (speaks ? this.say((places[Number(at)] ?? "").trim()) : (places[Number(at)] ?? "")));
+      if (places) return closed(translated.replace(PLACE, (_, at: string, speaks: string) => EDGE + this.part((places[Number(at)] ?? "").trim(), speaks) + EDGE));
     }
     return null;
+  }
+
+  private part(text: string, speaks: string): string {
+    return speaks ? this.say(text) : text;
   }
 
   private sentences(text: string): string | null {
@@ -78,14 +87,17 @@ export class Catalog {
     return told && told + (this.find(within.trim()) ?? `（${this.say(inside)}）`);
   }
 
-  private listed(text: string): string | null {
-    for (const between of LISTED) {
-      const parts = text.split(between);
-      const told = parts.length > 1 ? parts.map((part) => (WORD.test(part) ? this.find(part) : part)) : [null];
-      if (told.every((part) => part !== null)) return told.join("、");
-    }
-    return null;
+  /** A list of which every part is known. */
+  private listed(text: string, between: RegExp): string | null {
+    const parts = text.split(between);
+    const told = parts.length > 1 ? parts.map((part) => (WORD.test(part) ? this.find(part) : part)) : [null];
+    return told.every((part) => part !== null) ? told.join("、") : null;
   }
+}
+
+/** A blank where a part that was put in is Latin beside Chinese, none where both are Chinese. */
+function closed(text: string): string {
+  return text.replace(LATIN_AFTER, "$1$2 ").replace(LATIN_BEFORE, "$1 ").replace(BLANK, "").replaceAll(EDGE, "");
 }
 
 /** How much of a message is words. */

@@ -4,6 +4,7 @@ import type { Catalog } from "./catalog";
 
 export const en = {
   language: "English",
+  languages: "Language",
   skip: "Skip to the content",
   views: "Views",
   search: "Search",
@@ -83,9 +84,12 @@ export const en = {
   cause: "cause",
   causes: {} as Record<string, string>,
   gain: "Gain",
-  saves: "could save",
-  ofStep: "per step",
-  ofRecording: "of the recorded time",
+  savesOfStep: (shares: string, times: string) => `could save ${shares} (${times} per step)`,
+  savesOfRecording: (times: string) => `could save ${times} of the recorded time`,
+  perStep: (time: string) => `${time} per step`,
+  ofWhole: (whole: string) => ` of ${whole}`,
+  comma: ", ",
+  semicolon: "; ",
   confidence: {
     structural: "follows from the shape of the run",
     benchmarked: "measured on this kind of machine",

@@ -4,6 +4,7 @@ import type { Words } from "./en";
 
 export const zh: Words = {
   language: "简体中文",
+  languages: "语言",
   skip: "跳到正文",
   views: "视图",
   search: "搜索",
@@ -81,9 +82,12 @@ export const zh: Words = {
   cause: "类别",
   causes: { "data-reading": "数据读取", configuration: "配置", operator: "算子", scheduling: "调度", model: "模型" },
   gain: "收益",
-  saves: "可节省",
-  ofStep: "/ 步",
-  ofRecording: "/ 记录时间",
+  savesOfStep: (shares: string, times: string) => `可节省 ${shares}（每步 ${times}）`,
+  savesOfRecording: (times: string) => `可节省 ${times}（占记录时间）`,
+  perStep: (time: string) => `每步 ${time}`,
+  ofWhole: (whole: string) => `（占${whole}）`,
+  comma: "，",
+  semicolon: "；",
   confidence: {
     structural: "由运行的结构得出",
     benchmarked: "在同类机器上测得",
