@@ -1,8 +1,8 @@
 """The messages that the page can show, and what each language of the page lacks: `python tools/messages.py [LANGUAGE]`.
 
-A message is a text of ours as it stands in the source, with `{}` for each name or figure in it. The page looks up what it
-shows in the catalog of its language, `web-app/src/words/LANGUAGE/*.json`, from English to that language. There `{1}` is
-the first `{}` as it is, `{1*}` the same where it is a message itself. So rules and sections know nothing of languages.
+A message is a text of ours as it stands in the source, with `{}` for each name or figure in it. The page looks up what
+it shows in the catalog of its language, `web-app/src/words/LANGUAGE/*.json`, from English to that language. There `{1}`
+is the first `{}` as it is, `{1*}` the same where it is a message itself. So rules and sections know no languages.
 
 Taken are all texts of two words or more in the modules that write for readers, but docstrings, code, patterns and what
 is only in an example; meanings of columns; terms of the glossary; and the paragraphs of the pages of rules.
@@ -16,15 +16,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 __all__ = ["Message", "catalog", "messages", "missing", "template"]
 
 ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "web-app" / "src" / "words"
 WRITERS = (
-    "rules", "report", "analyses", "models", "compare", "core/boundary.py", "core/schema.py", "importers", "storage/folders.py",
-    "storage/opening.py", "render/format.py", "web/routes/tables.py",
+    "rules", "report", "analyses", "models", "compare", "core/boundary.py", "core/schema.py", "importers",
+    "render/format.py", "web/routes/tables.py",
 )  # fmt: skip
 """Modules and packages of stepscope whose texts reach the page."""
 
@@ -34,7 +33,17 @@ _NAMES = re.compile(r"(?!.*\b(of|the|in|it|that|on|to)\b)(?=.*_)[a-z0-9_ ]+")  #
 _COMMAND = re.compile(r"(stepscope|taskset|docker|nvidia-smi|aws) |[A-Z_]+=|[\w.]+: *\w+( \||\])|#")
 _PLACES = re.compile(r"(\{[^{}]*\})+")  # two beside each other are one to who reads them
 _WORDS = re.compile(r"[A-Za-z]{2,}")
-_SPOKEN = (ast.Call, ast.Assign, ast.Return, ast.With, ast.FunctionDef, ast.ClassDef, ast.Import, ast.For, ast.Subscript)
+_SPOKEN = (
+    ast.Call,
+    ast.Assign,
+    ast.Return,
+    ast.With,
+    ast.FunctionDef,
+    ast.ClassDef,
+    ast.Import,
+    ast.For,
+    ast.Subscript,
+)
 
 Message = tuple[str, int, str]
 """File, line, and the text."""
@@ -91,7 +100,11 @@ def _texts(node: ast.AST, unshown: frozenset[int]) -> Iterator[tuple[int, str]]:
         text = template(_written(node))
         if _is_message(text):
             yield node.lineno, text
-    inside = (part for part in ast.iter_child_nodes(node) if not (isinstance(node, ast.JoinedStr) and isinstance(part, ast.Constant)))
+    inside = (
+        part
+        for part in ast.iter_child_nodes(node)
+        if not (isinstance(node, ast.JoinedStr) and isinstance(part, ast.Constant))
+    )
     for part in inside:
         yield from _texts(part, unshown)
 
@@ -128,7 +141,9 @@ def _unshown(tree: ast.Module) -> Iterator[ast.AST]:
             case ast.Module() | ast.ClassDef() | ast.FunctionDef():
                 if isinstance(node, ast.FunctionDef) and any(_is_synth(one) for one in node.args.args):
                     yield node
-                yield from (one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+                yield from (
+                    one for one in node.body if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+                )
             case ast.AnnAssign():
                 yield node.annotation
             case ast.Raise(exc=ast.Call(func=ast.Name(id="ValueError" | "BadInput" | "TypeError" | "KeyError"))):

@@ -18,6 +18,7 @@ const WITHIN = "((?:(?!\\. [A-Z\\d]).)*?)"; // no sentence ends in it
 const SENTENCE = /(?<=\.) (?=[A-Z`{\d])/;
 const IN_PARENTHESES = /^(.+?)( \((.*)\))$/;
 const FIGURES = /(?<=^<?\d.*), (?=<?\d)/; // between `80 % compute` and `20 % data wait`
+const SETTINGS = / → .*; .* → |; the command$/;
 const NAMES = /, | and |; /;
 const EDGE = "\u0001"; // of a part that was put in
 const LATIN_AFTER = /(\p{Script=Han})\u0001(?=[\w`<(])|(\w)\u0001(?=\()/gu;
@@ -26,7 +27,7 @@ const BLANK = /(?<=[\p{Script=Han}，。；：、（）]\u0001?) (?=\u0001?[\p{S
 const WORD = /[A-Za-z]{2}/;
 // A report without steps says the same of all that was recorded.
 const WITHOUT_STEPS: readonly [RegExp, string, string, string][] = [
-  [/ per step(?=.)/, " in total", "每步", "总共"],
+  [/ per step/, " in total", "每步", "总共"],
   [/ per step$/, "", "每步", ""],
 ];
 
@@ -43,6 +44,10 @@ export class Catalog {
         if (without !== text && !this.known.has(without)) this.known.set(without, translated.replace(word, instead));
       }
     }
+    for (const [text, translated] of [...this.known]) {
+      const [parts, told] = [text.split(SENTENCE), translated.split(/(?<=。)/)];
+      if (parts.length > 1 && parts.length === told.length && !text.includes("{}")) parts.forEach((part, at) => this.known.set(part, told[at] ?? ""));
+    }
     this.templates = [...this.known]
       .filter(([text]) => text.includes("{}"))
       .sort(([one], [other]) => Number(one.startsWith("{}")) - Number(other.startsWith("{}")) || literal(other) - literal(one))
@@ -57,7 +62,7 @@ export class Catalog {
   private find(text: string): string | null {
     let told = this.found.get(text);
     if (told === undefined) {
-      told = this.known.get(text) ?? this.listed(text, FIGURES) ?? this.filled(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text, NAMES);
+      told = this.known.get(text) ?? this.listed(text, FIGURES) ?? (SETTINGS.test(text) ? this.partly(text) : null) ?? this.filled(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text, NAMES) ?? this.partly(text);
       this.found.set(text, told);
     }
     return told;
@@ -92,6 +97,12 @@ export class Catalog {
     const parts = text.split(between);
     const told = parts.length > 1 ? parts.map((part) => (WORD.test(part) ? this.find(part) : part)) : [null];
     return told.every((part) => part !== null) ? told.join("、") : null;
+  }
+
+  /** Of what is told of several, such as settings, the parts that are known. */
+  private partly(text: string): string | null {
+    const parts = text.split("; ");
+    return parts.length > 1 && parts.some((part) => this.find(part) !== null) ? parts.map((part) => this.say(part)).join("；") : null;
   }
 }
 
