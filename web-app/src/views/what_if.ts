@@ -145,7 +145,8 @@ class WhatIf {
     const row = this.shown?.rows.find((one) => one.workers === this.workers) ?? this.shown?.rows[0];
     if (!row) return;
     const saved = row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer;
-    fill(this.told, element("b", {}, unbroken(words.perStep(quantity(row.step, "ns")))), unbroken(` (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})${words.comma}${quantity(Math.abs(row.saved), "ns")} ${saved}${words.semicolon}${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
+    const [before = "", after = ""] = words.perStep("|").split("|");
+    fill(this.told, before, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(`${after} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})${words.comma}${quantity(Math.abs(row.saved), "ns")} ${saved}${words.semicolon}${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
     this.note.textContent = words.say(plain(row.basis, 400));
     this.box.setAttribute("role", "img"); // only once it holds a chart, which has words
     this.box.setAttribute("aria-label", `${words.whatIf.title}: ${(this.shown?.rows ?? []).map((one) => `${one.workers}: ${quantity(one.step, "ns")}`).join("; ")}`);
