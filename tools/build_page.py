@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["build_page", "glossary", "rule_pages", "write_words"]
+__all__ = ["build_page", "glossary", "paragraphs", "rule_pages", "translations", "write_words"]
 
 _MISSING = (
     "stepscope: npm was not found, so the page is not built: `stepscope view` and `--format html` will say so. "
@@ -22,6 +22,7 @@ _EXPLAINED = ("Training", "Data loading", "Time", "Limits")  # sections of the g
 _ROW = re.compile(r"\| ([^|]+?) \| ([^|]+?) \|")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 _LINKED_NOTE = re.compile(r" \((?:rules|format)\)")  # what is left of a link to another page
+_MARK = re.compile(r"(#+ |\s*[-*] |)(.*)")
 _OTHER_NAME = re.compile(r"(.+?) \((.+?)\)")
 
 
@@ -47,6 +48,9 @@ def build_page(root: Path) -> bool:
         if done.returncode:
             sys.stderr.write(f"stepscope: `{' '.join(command)}` failed in {sources}: the page is not built\n")
             return False
+    for language in sorted(folder.name for folder in (sources / "src" / "words").iterdir() if folder.is_dir()):
+        text = json.dumps(translations(root, language), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        (target / f"{language}.json").write_text(text, encoding="utf-8")
     built.write_text(state)
     return True
 
@@ -83,6 +87,36 @@ def rule_pages(root: Path) -> dict[str, str]:
     """The page of each rule, in Markdown."""
     pages = sorted((root / "docs" / "rules").glob("*/*.md"))
     return {page.stem: page.read_text(encoding="utf-8") for page in pages if page.stem != "index"}
+
+
+def translations(root: Path, language: str) -> dict[str, dict[str, str]]:
+    """What the page loads for a language: messages with their translations, and the page of each rule."""
+    messages: dict[str, str] = {}
+    for file in sorted((root / "web-app" / "src" / "words" / language).glob("*.json")):
+        messages.update(json.loads(file.read_text(encoding="utf-8")))
+    rules: dict[str, str] = {}
+    of_rules: set[str] = set()
+    for rule, page in rule_pages(root).items():
+        parts = paragraphs(page)
+        rules[rule] = "\n\n".join(f"{mark}{messages.get(text, text)}" for mark, text in parts) + "\n"
+        of_rules.update(text for _, text in parts)
+    return {"messages": {text: told for text, told in messages.items() if text not in of_rules}, "rules": rules}
+
+
+def paragraphs(page: str) -> list[tuple[str, str]]:
+    """The parts of a page that can be translated, each on one line, with the mark before it: `## `, `- ` or nothing.
+
+    Code is left out, and so is an example, which is code alone.
+    """
+    found: list[tuple[str, str]] = []
+    for line in page.partition("\n## Example\n")[0].splitlines():
+        mark, text = _MARK.fullmatch(line).groups()  # type: ignore[union-attr]  # which fits every line
+        if not line.strip() or mark or not found or found[-1][0].startswith("#"):
+            found.append((mark, text))
+        else:
+            before, begun = found[-1]
+            found[-1] = (before, f"{begun} {text.strip()}" if begun else text)
+    return [(mark, text) for mark, text in found if text]
 
 
 def _state(sources: Path) -> str:

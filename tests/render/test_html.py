@@ -60,7 +60,8 @@ def test_it_may_run_its_own_script_and_nothing_else(report: Report) -> None:
 
 def test_it_loads_nothing_and_has_no_handlers(report: Report) -> None:
     tags = Tags(report_html(report)).tags
-    assert [one for tag, one in tags if tag == "script"] == [{"type": "application/json", "id": "data"}, {}]
+    packed = {"type": "application/octet-stream", "id": "words-zh"}
+    assert [one for tag, one in tags if tag == "script"] == [{"type": "application/json", "id": "data"}, packed, {}]
     names = {name for _, one in tags for name in one}
     assert not {"src", "href", "style"} & names
     assert not [name for name in names if name.startswith("on")]
@@ -68,7 +69,7 @@ def test_it_loads_nothing_and_has_no_handlers(report: Report) -> None:
 
 def test_hostile_names_cannot_leave_the_data(hostile_report: Report) -> None:
     page = report_html(hostile_report)
-    assert len([tag for tag, _ in Tags(page).tags if tag == "script"]) == 2
+    assert len([tag for tag, _ in Tags(page).tags if tag == "script"]) == 3
     assert "<script>alert" not in page
     assert "\x1b" not in page
     assert "\u202e" not in page

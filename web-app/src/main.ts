@@ -18,7 +18,7 @@ import { followSystem, showTheme, wantedTheme } from "./shell/theme";
 import { State } from "./state/state";
 import { VIEWS } from "./views";
 import { sectionViews } from "./views/sections";
-import { wordsFor } from "./words";
+import { loadCatalog, wordsFor } from "./words";
 
 const BESIDE = besides();
 const STATE = new State();
@@ -33,12 +33,14 @@ async function start(): Promise<void> {
   const inside = document.getElementById("data")?.textContent;
   const data = inside ? (JSON.parse(inside) as Document) : await fetchJson<Document>(at("api/report"));
   const shell = new Shell(host);
+  await loadCatalog(wordsFor(state.get("lang")).code);
   let app = appOf(data, !inside && isRun(data), state);
   let views = viewsOf(app);
   const draw = () => {
     if (runIn(state) !== RUN) return location.reload();
     app = appOf(app.document, app.served, state);
     views = viewsOf(app);
+    if (!app.words.loaded) return void loadCatalog(wordsFor(state.get("lang")).code).then(draw);
     showTheme(wantedTheme(state));
     shell.draw(app, views);
     tellAgain(app);

@@ -21,7 +21,12 @@ from stepscope.render.json import finite, page_document, report_document
 
 __all__ = ["STATIC", "app_file", "page_html", "report_html", "served_html"]
 
-STATIC = {"app.js": "text/javascript", "app.css": "text/css"}
+LANGUAGES = ("zh",)
+"""Languages of the page beside English: what reports say in each is a file that is opened when it is chosen."""
+
+STATIC = {
+    "app.js": "text/javascript", "app.css": "text/css", **{f"{code}.json": "application/json" for code in LANGUAGES}
+}  # fmt: skip
 """Files of the app, and their types."""
 
 _NOSCRIPT = "This page needs JavaScript. `stepscope report` prints the same in a terminal, --format markdown as text."
@@ -81,9 +86,9 @@ def _file(title: str, summary: str, document: dict[str, object], timeline: Mappi
     ]
     body = f"<noscript><h1>{escape(summary)}</h1><p>{_NOSCRIPT}</p></noscript>"
     data = f'<script type="application/json" id="data">{_data(document)}</script>'
-    more = (
-        f'\n<script type="application/octet-stream" id="timeline-data">{_packed(timeline)}</script>' if timeline else ""
-    )
+    more = "".join(_packed(f"words-{code}", app_file(f"{code}.json")) for code in LANGUAGES)
+    if timeline:
+        more += _packed("timeline-data", json.dumps(timeline, allow_nan=False, separators=(",", ":")))
     return _page(title, head, f"{body}\n{data}{more}\n<script>{script}</script>")
 
 
@@ -112,10 +117,10 @@ def _data(document: object) -> str:
     return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _packed(document: Mapping[str, object]) -> str:
-    """JSON, compressed: of many numbers a tenth is left."""
-    written = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(written.encode(), mtime=0)).decode()
+def _packed(name: str, text: str) -> str:
+    """An element with JSON, compressed: of many numbers a tenth is left, of words a third."""
+    data = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return f'\n<script type="application/octet-stream" id="{name}">{data}</script>'
 
 
 def _hash(content: str) -> str:

@@ -4,7 +4,6 @@ import type { App } from "../app";
 import type { BarsBlock } from "../document/types";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
-import { named } from "../words";
 import { looks } from "./colors";
 import { explainedLabel } from "./terms";
 
@@ -17,7 +16,7 @@ export function drawBars(host: HTMLElement, block: BarsBlock, app: App): void {
   const scale = WIDTH * (block.whole ? Math.min(sum / block.whole, 1) : 1);
   const labels = block.parts.map((part, index) => {
     const share = sum > 0 ? (values[index] ?? 0) / sum : 0;
-    return { label: part.label, name: named(plain(part.label), app.words), value: quantity(part.value, block.unit), share: quantity(share, "ratio"), width: share * scale };
+    return { label: part.label, name: app.words.say(plain(part.label)), value: quantity(part.value, block.unit), share: quantity(share, "ratio"), width: share * scale };
   });
   const colors = looks(block.parts.map((part) => part.label));
   const drawing = document.createElementNS(SVG, "svg");
@@ -32,10 +31,10 @@ export function drawBars(host: HTMLElement, block: BarsBlock, app: App): void {
     start += label.width;
   });
   const legend = labels.map((label, index) =>
-    element("li", {}, element("i", { class: `part${colors[index]}` }), explainedLabel(label.label, label.name), " ", element("b", {}, label.share), " ", element("span", {}, label.value)),
+    element("li", {}, element("i", { class: `part${colors[index]}` }), explainedLabel(label.label, label.name, app.words), " ", element("b", {}, label.share), " ", element("span", {}, label.value)),
   );
   host.append(
-    element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), drawing, element("ul", { class: "legend" }, ...legend)),
+    element("figure", {}, element("figcaption", {}, app.words.say(plain(block.title))), drawing, element("ul", { class: "legend" }, ...legend)),
   );
 }
 

@@ -6,6 +6,7 @@ import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
 import { codeLines, figureText, gainParts, plain, quantity } from "../format/format";
 import { showSteps } from "../timeline";
+import type { Words } from "../words/en";
 import { litBy } from "../timeline/lit";
 import { sourceAddress } from "../views/sources";
 import { findingKey } from "./finding_address";
@@ -27,8 +28,8 @@ export function drawFinding(host: HTMLElement, finding: Finding, app: App, numbe
     title(finding, number, key, app),
     drawPlaces(finding.where, app),
     element("div", { class: "card" },
-      ...(first ? row(words.fix, element("p", {}, sentence(plain(first.text, 1000))), first.code ? code(first.code, app) : null) : []),
-      ...(finding.evidence.length ? row(words.why, facts(finding.evidence.slice(0, FACTS))) : []),
+      ...(first ? row(words.fix, element("p", {}, sentence(words.say(plain(first.text, 1000)))), first.code ? code(first.code, app) : null) : []),
+      ...(finding.evidence.length ? row(words.why, facts(finding.evidence.slice(0, FACTS), words)) : []),
       ...(finding.gain || finding.trial ? row(words.sure, sure(finding, app)) : []),
     ),
     findingButtons(finding, key, app),
@@ -43,11 +44,11 @@ export function gainWords(finding: Finding, app: App): string {
   if (!finding.gain) return "";
   const ofSteps = document.schema === "stepscope-report" && document.run.step_ns !== null;
   const { times, shares } = gainParts(finding.gain, ofSteps);
-  return shares ? `${words.saves} ${shares} (${times} ${words.ofStep})` : `${words.saves} ${times} ${words.ofRecording}`;
+  return shares ? words.savesOfStep(shares, times) : words.savesOfRecording(times);
 }
 
 function title(finding: Finding, number: number, key: string, app: App): HTMLElement {
-  const name = plain(finding.title, 400);
+  const name = app.words.say(plain(finding.title, 400));
   const heading = key ? element("a", { href: app.state.address({ view: "", finding: key }), title: app.words.ownAddress }, name) : name;
   const gain = finding.gain ? element("span", { class: "gain" }, unbroken(gainWords(finding, app))) : null;
   return element("div", { class: "title" }, number ? element("span", { class: "ordinal", "aria-hidden": "true" }, String(number)) : null, element("h3", {}, heading), gain);
@@ -58,8 +59,8 @@ function row(name: string, ...content: (Node | null)[]): HTMLElement[] {
 }
 
 /** `148 ms` CPU per batch · … */
-function facts(evidence: readonly Evidence[]): HTMLElement {
-  const items = evidence.map((one) => element("li", {}, explained(plain(one.label)), " ", element("b", {}, unbroken(figureText(one)))));
+function facts(evidence: readonly Evidence[], words: Words): HTMLElement {
+  const items = evidence.map((one) => element("li", {}, explained(words.say(plain(one.label)), words), " ", element("b", {}, unbroken(figureText(one, words.of)))));
   return element("ul", { class: "why" }, ...items);
 }
 
@@ -67,7 +68,7 @@ function sure(finding: Finding, app: App): HTMLElement {
   const { words } = app;
   const told = element("p", {});
   if (finding.gain) told.append(unbroken(sureWords(finding.gain, app)));
-  if (finding.trial) told.append(finding.gain ? "; " : "", `${words.notTried} `, element("code", {}, finding.trial));
+  if (finding.trial) told.append(finding.gain ? words.semicolon : "", `${words.notTried} `, element("code", {}, finding.trial));
   return told;
 }
 
@@ -76,7 +77,7 @@ function sureWords(gain: Gain, app: App): string {
   const { words } = app;
   const kind = gain.basis.startsWith("simulated") ? words.simulated : (words.sureKinds[gain.confidence] ?? gain.confidence);
   const half = (gain.high_ns - gain.low_ns) / 2;
-  return half && gain.step_ns ? `${kind}, ±${quantity(half / gain.step_ns, "ratio")}` : kind;
+  return half && gain.step_ns ? `${kind}${words.comma}±${quantity(half / gain.step_ns, "ratio")}` : kind;
 }
 
 /** All that was measured, and what else could be done. */
@@ -86,12 +87,12 @@ function more(finding: Finding, others: Finding["advice"], app: App): HTMLElemen
   details.append(evidence(finding, app), typicalStep(finding, app) ?? "");
   if (others.length) details.append(element("h4", {}, words.otherFixes));
   for (const advice of others) {
-    details.append(element("p", { class: "advice" }, sentence(plain(advice.text, 1000))));
+    details.append(element("p", { class: "advice" }, sentence(words.say(plain(advice.text, 1000)))));
     if (advice.code) details.append(code(advice.code, app));
   }
   const page = element("a", { href: app.state.address({ view: "rule", rule: finding.rule, finding: "" }) }, plain(finding.rule));
-  if (finding.gain) details.append(element("p", { class: "quiet" }, `${words.gain}: `, sentence(plain(finding.gain.basis, 400)), ` (${words.confidence[finding.gain.confidence] ?? finding.gain.confidence})`));
-  details.append(element("p", { class: "quiet" }, `${words.rule} `, page, `, ${words.cause}: ${words.causes[finding.cause] ?? finding.cause}`));
+  if (finding.gain) details.append(element("p", { class: "quiet" }, `${words.gain}: `, sentence(words.say(plain(finding.gain.basis, 400))), ` (${words.confidence[finding.gain.confidence] ?? finding.gain.confidence})`));
+  details.append(element("p", { class: "quiet" }, `${words.rule} `, page, `${words.comma}${words.cause}: ${words.causes[finding.cause] ?? finding.cause}`));
   return details;
 }
 
@@ -100,8 +101,8 @@ function evidence(finding: Finding, app: App): HTMLElement | string {
     element(
       "div",
       {},
-      element("dt", {}, plain(one.label)),
-      element("dd", {}, unbroken(figureText(one)), " ", source(one.source, app), inStep(finding, one.step, app)),
+      element("dt", {}, app.words.say(plain(one.label))),
+      element("dd", {}, unbroken(figureText(one, app.words.of)), " ", source(one.source, app), inStep(finding, one.step, app)),
     ),
   );
   return items.length ? element("dl", { class: "evidence" }, ...items) : "";
@@ -111,14 +112,14 @@ function evidence(finding: Finding, app: App): HTMLElement | string {
 function inStep(finding: Finding, step: number | null | undefined, app: App): HTMLElement | null {
   if (typeof step !== "number" || !hasTimeline(app)) return null;
   const name = `${app.words.step} ${step}`;
-  return whenButton(name, name, () => showSteps({ first: step, rank: finding.ranks[0] ?? null, lit: litBy(finding) }, plain(finding.title, 400), app), app);
+  return whenButton(name, name, () => showSteps({ first: step, rank: finding.ranks[0] ?? null, lit: litBy(finding) }, app.words.say(plain(finding.title, 400)), app), app);
 }
 
 /** The way to a step that is like most, where the evidence names none and there are steps. */
 function typicalStep(finding: Finding, app: App): HTMLElement | null {
   const steps = app.document.schema === "stepscope-report" && app.document.run.steps > 0;
   if (!steps || !hasTimeline(app) || finding.evidence.some((one) => typeof one.step === "number")) return null;
-  const go = () => showSteps({ rank: finding.ranks[0] ?? null, lit: litBy(finding) }, plain(finding.title, 400), app);
+  const go = () => showSteps({ rank: finding.ranks[0] ?? null, lit: litBy(finding) }, app.words.say(plain(finding.title, 400)), app);
   return element("p", { class: "seen" }, `${app.words.showMe}: `, whenButton(app.words.typicalStep, app.words.typicalStep, go, app));
 }
 

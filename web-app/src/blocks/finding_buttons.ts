@@ -33,16 +33,17 @@ export function findingButtons(finding: Finding, key: string, app: App): HTMLEle
 /** The step in which it is seen, else a typical one that was recorded in detail, with the spans that make it marked. */
 function show(finding: Finding, app: App): Promise<boolean> {
   const step = finding.evidence.find((one) => typeof one.step === "number")?.step;
-  return showSteps({ ...(typeof step === "number" ? { first: step } : {}), rank: finding.ranks[0] ?? null, lit: litBy(finding) }, plain(finding.title, 400), app);
+  return showSteps({ ...(typeof step === "number" ? { first: step } : {}), rank: finding.ranks[0] ?? null, lit: litBy(finding) }, app.words.say(plain(finding.title, 400)), app);
 }
 
 /** Markdown, for an issue, a pull request or a chat. */
 function written(finding: Finding, key: string, app: App): string {
+  const { words } = app;
   const gain = finding.gain ? `: ${gainWords(finding, app)}` : "";
-  const lines = [`**${plain(finding.title, 400)}**${gain}`];
+  const lines = [`**${words.say(plain(finding.title, 400))}**${gain}`];
   for (const place of finding.where) lines.push(`- \`${placeText(place)}\`${place.text.trim() ? `: \`${plain(place.text.trim())}\`` : ""}`);
-  for (const advice of finding.advice) lines.push("", plain(advice.text, 1000), ...(advice.code ? [`\`\`\`${advice.language}`, advice.code, "```"] : []));
-  lines.push("", ...finding.evidence.map((one) => `- ${plain(one.label)}: ${figureText(one)}`));
+  for (const advice of finding.advice) lines.push("", words.say(plain(advice.text, 1000)), ...(advice.code ? [`\`\`\`${advice.language}`, advice.code, "```"] : []));
+  lines.push("", ...finding.evidence.map((one) => `- ${words.say(plain(one.label))}: ${figureText(one, words.of)}`));
   if (key && location.protocol.startsWith("http")) lines.push("", location.href.replace(/#.*$/, app.state.address({ view: "", finding: key })));
   return lines.join("\n");
 }

@@ -5,7 +5,6 @@ import type { HeatmapBlock, TableBlock } from "../document/types";
 import { axis, drawChart, tooltip, type Led, type Option } from "../charts/chart";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
-import { named } from "../words";
 import type { Words } from "../words/en";
 import { asTable } from "./as_table";
 import { color } from "./colors";
@@ -16,10 +15,10 @@ const TALLEST = 520;
 
 export function drawHeatmap(host: HTMLElement, block: HeatmapBlock, app: App, key: string): Cleanup {
   const height = Math.min(Math.max(block.ys.length * ROW + 90, 150), TALLEST);
-  const box = element("div", { class: "chart", role: "img", "aria-label": named(plain(block.title), app.words) });
+  const box = element("div", { class: "chart", role: "img", "aria-label": app.words.say(plain(block.title)) });
   box.style.height = `${height}px`;
   const { details, clean } = asTable(() => tableOf(block), app, key);
-  host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), box, details));
+  host.append(element("figure", {}, element("figcaption", {}, app.words.say(plain(block.title))), box, details));
   let led: Led | undefined;
   if (block.x === "step" && block.y === "rank" && hasTimeline(app)) {
     details.before(stepForm(block.xs, block.ys, app));
@@ -42,10 +41,10 @@ function option(block: HeatmapBlock, words: Words): Option {
     tooltip: tooltip({
       formatter: (point: { value: [number, number, number] }) => {
         const [x, y, value] = point.value;
-        return `${named(block.y, words)} ${block.ys[y]}, ${named(block.x, words)} ${block.xs[x]}\n${quantity(value, block.unit)}`;
+        return `${words.say(block.y)} ${block.ys[y]}, ${words.say(block.x)} ${block.xs[x]}\n${quantity(value, block.unit)}`;
       },
     }),
-    xAxis: axis({ type: "category", data: block.xs.map(String), splitLine: { show: false }, name: named(block.x, words), nameLocation: "middle", nameGap: 24 }),
+    xAxis: axis({ type: "category", data: block.xs.map(String), splitLine: { show: false }, name: words.say(block.x), nameLocation: "middle", nameGap: 24 }),
     yAxis: axis({ type: "category", data: block.ys.map(String), inverse: true, splitLine: { show: false }, name: "" }),
     visualMap: {
       min: least,

@@ -19,9 +19,9 @@ import { drawVerdict } from "./verdict";
 export function drawBlock(host: HTMLElement, block: Block, app: App, key: string): Cleanup | void {
   switch (block.kind) {
     case "text":
-      return drawText(host, block);
+      return drawText(host, block, app);
     case "verdict":
-      return drawVerdict(host, block);
+      return drawVerdict(host, block, app);
     case "table":
       return drawTable(host, block, app, key);
     case "bars":

@@ -35,11 +35,11 @@ export function drawInterval(host: HTMLElement, block: IntervalBlock, app: App):
     element(
       "figure",
       { class: "interval" },
-      element("figcaption", {}, `${plain(block.title)}: `, element("b", { class: "ratio" }, unbroken(ratio))),
+      element("figcaption", {}, `${words.say(plain(block.title))}: `, element("b", { class: "ratio" }, unbroken(ratio))),
       element("div", { class: "range" }, element("span", {}, `← ${words.bSlower}`), element("span", {}, `${words.bFaster} →`)),
       element("div", { class: "drawn" }, drawing, point),
       scale,
-      element("p", { class: "meaning" }, sentence(block.meaning)),
+      element("p", { class: "meaning" }, sentence(words.say(block.meaning))),
     ),
   );
 }

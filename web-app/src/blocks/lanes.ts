@@ -4,7 +4,6 @@ import type { App, Cleanup } from "../app";
 import type { LanesBlock, TableBlock } from "../document/types";
 import { element } from "../dom/element";
 import { onAxis, plain, quantity } from "../format/format";
-import { named } from "../words";
 import type { Words } from "../words/en";
 import { asTable } from "./as_table";
 import { looks } from "./colors";
@@ -15,14 +14,14 @@ const MARKS = 4;
 
 export function drawLanes(host: HTMLElement, block: LanesBlock, app: App, key: string): Cleanup {
   const colors = new Map(block.kinds.map((kind, at) => [kind, looks(block.kinds)[at] ?? 0]));
-  const rows = block.lanes.flatMap((lane) => [element("span", { class: "lane-name" }, named(plain(lane.label), app.words)), laneOf(lane, block, colors, app.words)]);
+  const rows = block.lanes.flatMap((lane) => [element("span", { class: "lane-name" }, app.words.say(plain(lane.label))), laneOf(lane, block, colors, app.words)]);
   const marks = Array.from({ length: MARKS + 1 }, (_, at) => element("span", {}, onAxis((block.length * at) / MARKS, "ns", block.length)));
-  const legend = block.kinds.map((kind) => element("li", {}, element("i", { class: `part${colors.get(kind)}` }), named(plain(kind), app.words)));
+  const legend = block.kinds.map((kind) => element("li", {}, element("i", { class: `part${colors.get(kind)}` }), app.words.say(plain(kind))));
   const { details, clean } = asTable(() => tableOf(block), app, key);
   host.append(
     element(
       "figure", {},
-      element("figcaption", {}, named(plain(block.title), app.words)),
+      element("figcaption", {}, app.words.say(plain(block.title))),
       element("ul", { class: "legend" }, ...legend),
       element("div", { class: "lanes" }, ...rows, element("span", {}), element("div", { class: "lane-marks", "aria-hidden": "true" }, ...marks)),
       details,
@@ -36,7 +35,7 @@ function laneOf(lane: LanesBlock["lanes"][number], block: LanesBlock, colors: Re
   drawing.setAttribute("viewBox", `0 0 ${WIDTH} 10`);
   drawing.setAttribute("preserveAspectRatio", "none");
   drawing.setAttribute("role", "img");
-  drawing.setAttribute("aria-label", `${named(plain(lane.label), words)}: ${[...sums(lane)].map(([what, time]) => `${named(plain(what), words)} ${quantity(time, "ns", true)}`).join("; ")}`);
+  drawing.setAttribute("aria-label", `${words.say(plain(lane.label))}: ${[...sums(lane)].map(([what, time]) => `${words.say(plain(what))} ${quantity(time, "ns", true)}`).join("; ")}`);
   const scale = WIDTH / Math.max(block.length, 1);
   for (const [start, end, what] of lane.spans) {
     const box = document.createElementNS(SVG, "rect");
@@ -45,7 +44,7 @@ function laneOf(lane: LanesBlock["lanes"][number], block: LanesBlock, colors: Re
     box.setAttribute("width", ((end - start) * scale).toFixed(1));
     box.setAttribute("height", "10");
     const title = document.createElementNS(SVG, "title");
-    title.textContent = `${named(plain(lane.label), words)}: ${named(plain(what), words)}, ${quantity(end - start, "ns")}`;
+    title.textContent = `${words.say(plain(lane.label))}: ${words.say(plain(what))}, ${quantity(end - start, "ns")}`;
     box.append(title);
     drawing.append(box);
   }

@@ -5,7 +5,6 @@ import type { LinesBlock, TableBlock } from "../document/types";
 import { axis, drawChart, tooltip, type Chart, type Led, type Option } from "../charts/chart";
 import { element } from "../dom/element";
 import { onAxis, plain, quantity } from "../format/format";
-import { named } from "../words";
 import type { Words } from "../words/en";
 import { draggedRange, rangePart } from "./range";
 import { asTable } from "./as_table";
@@ -23,8 +22,8 @@ export function drawLines(host: HTMLElement, whole: LinesBlock, app: App, key: s
   const box = element("div", { class: "chart", role: "img", "aria-label": spoken(block, app.words) });
   const since = block.x === "time" && block.began ? { began: block.began, clock: "trace" as const } : null;
   const { details, clean } = asTable(() => tableOf(block), app, key, since);
-  const note = far.map((limit) => element("p", { class: "quiet" }, unbroken(`${named(limit.label, app.words)} ${quantity(limit.value, block.unit)}: ${app.words.atMost} ${quantity(highest(block) / limit.value, "ratio")}`)));
-  host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), ...note, box, details));
+  const note = far.map((limit) => element("p", { class: "quiet" }, unbroken(`${app.words.say(limit.label)} ${quantity(limit.value, block.unit)}: ${app.words.atMost} ${quantity(highest(block) / limit.value, "ratio")}`)));
+  host.append(element("figure", {}, element("figcaption", {}, app.words.say(plain(block.title))), ...note, box, details));
   const cleanups = [clean];
   let led: Led | undefined;
   let drawn: ((chart: Chart) => void) | undefined;
@@ -68,7 +67,7 @@ function option(block: LinesBlock, words: Words): Option {
   return {
     color: colors,
     grid: { left: 8, right: 16, top: innerWidth < NARROW && block.lines.length > 3 ? 54 : 34, bottom: 4, containLabel: true },
-    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: color("--ink") }, data: block.lines.map((line) => named(plain(line.label), words)) },
+    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: color("--ink") }, data: block.lines.map((line) => words.say(plain(line.label))) },
     tooltip: tooltip({ trigger: "axis", formatter: (points: Point[]) => told(block, points, words) }),
     xAxis: axis({
       type: bars ? "category" : "value",
@@ -86,7 +85,7 @@ function option(block: LinesBlock, words: Words): Option {
 
 function series(block: LinesBlock, line: LinesBlock["lines"][number], bars: boolean, first: boolean, words: Words): Option {
   return {
-    name: named(plain(line.label), words),
+    name: words.say(plain(line.label)),
     type: bars ? "bar" : "line",
     stack: block.stacked ? "all" : undefined,
     barCategoryGap: "12%",
@@ -107,7 +106,7 @@ function limits(block: LinesBlock, words: Words): Option | undefined {
     symbol: "none",
     lineStyle: { color: color("--warn"), type: "dashed" },
     label: { position: "insideStartTop", color: color("--ink"), formatter: (mark: { name: string }) => mark.name },
-    data: block.limits.map((limit) => ({ yAxis: limit.value, name: `${named(plain(limit.label), words)} ${quantity(limit.value, block.unit)}` })),
+    data: block.limits.map((limit) => ({ yAxis: limit.value, name: `${words.say(plain(limit.label))} ${quantity(limit.value, block.unit)}` })),
   };
 }
 
@@ -141,16 +140,16 @@ function told(block: LinesBlock, points: Point[], words: Words): string {
   const lines = points.map((point) => `${point.seriesName}  ${quantity(point.value[1], block.unit)}`);
   const sum = points.reduce((all, point) => all + (point.value[1] ?? 0), 0);
   const total = block.stacked ? [`=  ${quantity(sum, block.unit)}`] : [];
-  return [`${named(block.x, words)} ${quantity(Number(first.value[0]), block.x_unit)}`, ...lines, ...total].join("\n");
+  return [`${words.say(block.x)} ${quantity(Number(first.value[0]), block.x_unit)}`, ...lines, ...total].join("\n");
 }
 
 function spoken(block: LinesBlock, words: Words): string {
   const parts = block.lines.map((line) => {
     const values = line.points.flatMap(([, y]) => (y === null ? [] : [y]));
     const most = values.reduce((one, other) => Math.max(one, other), 0);
-    return `${named(plain(line.label), words)}: ≤ ${quantity(most, block.unit)}`;
+    return `${words.say(plain(line.label))}: ≤ ${quantity(most, block.unit)}`;
   });
-  return `${named(plain(block.title), words)}. ${parts.join("; ")}`;
+  return `${words.say(plain(block.title))}. ${parts.join("; ")}`;
 }
 
 function tableOf(block: LinesBlock): TableBlock {

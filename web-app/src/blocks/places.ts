@@ -22,7 +22,7 @@ function drawPlace(place: Place, app: App): HTMLElement {
   const address = editorAddress(place, app);
   const text = breakable(placeText(place));
   const name = address ? element("a", { href: address, title: app.words.openEditor }, text) : text;
-  const share = typeof place.share === "number" ? element("span", { class: "share" }, element("b", {}, quantity(place.share, "ratio")), ` ${app.words.of} ${plain(place.of)}`) : null;
+  const share = typeof place.share === "number" ? element("span", { class: "share" }, element("b", {}, quantity(place.share, "ratio")), app.words.ofWhole(app.words.say(plain(place.of)))) : null;
   const lines = place.around.length ? around(place, app) : oneLine(place);
   return element("li", {}, element("div", { class: "place" }, element("code", {}, name), share), lines);
 }

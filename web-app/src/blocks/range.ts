@@ -4,10 +4,10 @@ import type { App, Cleanup } from "../app";
 import type { Chart } from "../charts/chart";
 import type { Cell, Column, LinesBlock } from "../document/types";
 import { element, fill } from "../dom/element";
-import { plain, quantity } from "../format/format";
+import { quantity } from "../format/format";
 import { pathOf } from "../tables/deeper";
+import { lacking } from "./lacking";
 import { tableView } from "../tables/view";
-import { sentence } from "./words";
 
 interface Loaded {
   columns: Column[];
@@ -65,8 +65,8 @@ function fillTable(box: HTMLElement, block: LinesBlock, [from, to]: [number, num
     (loaded) => {
       if (gone) return;
       fill(box);
-      if (loaded.missing) box.append(element("p", {}, `${words.missing}: ${plain(loaded.missing.what, 400)}. `, sentence(plain(loaded.missing.how, 400))));
-      else clean = tableView(box, { title, columns: loaded.columns, rows: loaded.rows }, app, `${key}.t`);
+      if (loaded.missing) box.append(element("p", {}, lacking(loaded.missing, words)));
+      else clean = tableView(box, { title, raw: true, columns: loaded.columns, rows: loaded.rows }, app, `${key}.t`);
     },
     (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),
   );

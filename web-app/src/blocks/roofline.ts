@@ -5,7 +5,6 @@ import { axis, drawChart, tooltip, type Option } from "../charts/chart";
 import type { RooflineBlock, TableBlock } from "../document/types";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
-import { named } from "../words";
 import type { Words } from "../words/en";
 import { asTable } from "./as_table";
 import { color, looks } from "./colors";
@@ -17,7 +16,7 @@ const AROUND = 3; // times beyond the outermost point or ridge that an axis goes
 export function drawRoofline(host: HTMLElement, block: RooflineBlock, app: App, key: string): Cleanup {
   const box = element("div", { class: "chart roofline", role: "img", "aria-label": spoken(block, app.words) });
   const { details, clean } = asTable(() => tableOf(block), app, key);
-  host.append(element("figure", {}, element("figcaption", {}, named(plain(block.title), app.words)), box, details));
+  host.append(element("figure", {}, element("figcaption", {}, app.words.say(plain(block.title))), box, details));
   const cleanup = drawChart(box, () => option(block, app.words));
   return () => [clean, cleanup].forEach((one) => one());
 }
@@ -38,14 +37,14 @@ function option(block: RooflineBlock, words: Words): Option {
   return {
     color: colors,
     grid: { left: 8, right: 24, top: innerWidth < NARROW ? 54 : 30, bottom: 24, containLabel: true },
-    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: color("--ink") }, data: block.points.map((point) => named(plain(point.label), words)) },
+    legend: { top: 0, left: 0, itemWidth: 12, itemHeight: 8, textStyle: { color: color("--ink") }, data: block.points.map((point) => words.say(plain(point.label))) },
     tooltip: tooltip({ trigger: "item", formatter: (point: { dataIndex: number; seriesIndex: number }) => told(block, point.seriesIndex - block.roofs.length, words) }),
     xAxis: axis({ type: "log", min: left, max: right, name: words.perByte, nameLocation: "middle", nameGap: 24, axisLabel: { formatter: (value: number) => quantity(value, null, true) } }),
     yAxis: axis({ type: "log", min: bottom, max: top, axisLabel: { formatter: (value: number) => quantity(value, "FLOP/s", true) } }),
     series: [
       ...block.roofs.map((roof) => roofSeries(block, roof, left, right)),
       ...block.points.map((point, at) => ({
-        name: named(plain(point.label), words),
+        name: words.say(plain(point.label)),
         type: "scatter",
         symbolSize: SMALLEST + (LARGEST - SMALLEST) * Math.sqrt(point.total / most),
         itemStyle: { color: colors[at], opacity: 0.85, borderColor: color("--page"), borderWidth: 1 },
@@ -78,7 +77,7 @@ function told(block: RooflineBlock, at: number, words: Words): string {
   if (!point) return "";
   const roof = Math.max(...block.roofs.map((one) => allowed(block, one.peak, point.intensity)));
   return [
-    named(plain(point.label), words),
+    words.say(plain(point.label)),
     `${quantity(point.speed, "FLOP/s", true)} ${words.of} ${quantity(roof, "FLOP/s", true)} (${quantity(point.speed / roof, "ratio")})`,
     `${quantity(point.intensity, null, true)} ${words.perByte}`,
     quantity(point.total, "ns"),
@@ -86,7 +85,7 @@ function told(block: RooflineBlock, at: number, words: Words): string {
 }
 
 function spoken(block: RooflineBlock, words: Words): string {
-  return `${named(plain(block.title), words)}. ${block.points.map((point) => `${named(plain(point.label), words)}: ${quantity(point.speed, "FLOP/s", true)}`).join("; ")}`;
+  return `${words.say(plain(block.title))}. ${block.points.map((point) => `${words.say(plain(point.label))}: ${quantity(point.speed, "FLOP/s", true)}`).join("; ")}`;
 }
 
 function tableOf(block: RooflineBlock): TableBlock {

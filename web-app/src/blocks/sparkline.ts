@@ -4,7 +4,6 @@ import type { App, Cleanup } from "../app";
 import type { LinesBlock } from "../document/types";
 import { element } from "../dom/element";
 import { plain, quantity } from "../format/format";
-import { named } from "../words";
 import { drawLines } from "./lines";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -15,7 +14,7 @@ const MOST = 250; // columns that can still be seen apart
 export function drawSparkline(host: HTMLElement, block: LinesBlock, app: App, key: string): Cleanup {
   const sums = totals(block);
   const range = sums.length ? `${quantity(Math.min(...sums), block.unit, true)} – ${quantity(Math.max(...sums), block.unit, true)}` : "";
-  const title = named(plain(block.title), app.words);
+  const title = app.words.say(plain(block.title));
   const summary = element("summary", { title: app.words.wholeChart }, element("span", { class: "spark-name" }, title, " ", element("span", { class: "quiet" }, range)), drawn(sums));
   const details = element("details", { class: "spark" }, summary);
   let clean: Cleanup | undefined;

@@ -5,23 +5,24 @@ import type { TableBlock } from "../document/types";
 import { element } from "../dom/element";
 import { changesOf } from "./changes";
 import { csv, filtered, markdown, shown, sorted } from "../tables/model";
-import { named } from "../words";
 import { BESIDE } from "../tables/deeper";
 import { wayOf, type Since, type Way } from "../tables/moments";
 import { TablePlace } from "../tables/place";
 import { drawPlain } from "../tables/plain_table";
+import { translated } from "../tables/translated";
 import { tableView } from "../tables/view";
 import { tools } from "../tables/tools";
 
 const WHOLE = 200; // rows that a page draws in no time
 
-export function drawTable(host: HTMLElement, block: TableBlock, app: App, key: string, since: Since | null = null): Cleanup | void {
+export function drawTable(host: HTMLElement, table: TableBlock, app: App, key: string, since: Since | null = null): Cleanup | void {
+  const block = translated(table, app.words);
   const more = allRows(block, app);
   const source = (block.source ?? "").replaceAll("-", "_");
   const changes = changesOf(block, app);
   if (block.rows.length > WHOLE) return tableView(host, block, app, key, { more, name: source, since, special: changes });
   const place = new TablePlace(app.state, key);
-  const box = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": named(block.title, app.words) || app.words.analysis });
+  const box = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": app.words.say(block.title) || app.words.analysis });
   const places = wayOf(block, app, source, since);
   const way: Way = (row, at) => changes(row, at) ?? places(row, at);
   const rows = () => {

@@ -1,39 +1,63 @@
 // Terms of the glossary in words of the page: pointing at one, or reaching it by Tab, says what it means.
 
 import { element, fill } from "../dom/element";
+import type { Words } from "../words/en";
 import glossary from "../words/glossary.json";
 import { sentence, unbroken } from "./words";
 
-const MEANINGS = new Map(Object.entries(glossary as Record<string, string>).map(([term, meaning]) => [term.toLowerCase(), meaning]));
-const PATTERN = new RegExp(`(?<![\\p{L}\\p{N}_-])(${[...MEANINGS.keys()].sort((one, other) => other.length - one.length).map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})(?![\\p{L}\\p{N}_-])`, "giu");
+interface Terms {
+  /** By their names in the language, in lower case. */
+  readonly meanings: ReadonlyMap<string, string>;
+  readonly pattern: RegExp;
+}
 
-/** Words in which each term of the glossary can be asked for its meaning, the first time that it occurs. */
-export function explained(words: string): DocumentFragment {
-  const made = document.createDocumentFragment();
-  const told = new Set<string>();
-  const parts = words.split("`");
-  const paired = parts.length % 2 === 1;
-  (paired ? parts : [words]).forEach((part, at) => made.append(paired && at % 2 ? element("code", {}, part) : withTerms(part, told)));
+const SHORTEST = 2; // letters of a term: a sign of Chinese alone is a part of other words
+const CJK = /\p{Script=Han}/u;
+const FOUND = new Map<Words, Terms>();
+
+/** The terms of a language, put together when first asked for. */
+function termsOf(words: Words): Terms {
+  const known = FOUND.get(words);
+  if (known) return known;
+  const meanings = new Map(Object.entries(glossary as Record<string, string>).map(([term, meaning]) => [words.say(term).toLowerCase(), words.say(meaning)]));
+  const names = [...meanings.keys()].filter((name) => name.length >= SHORTEST).sort((one, other) => other.length - one.length);
+  const pattern = new RegExp(names.map((name) => (CJK.test(name) ? quoted(name) : `(?<![\\p{L}\\p{N}_-])${quoted(name)}(?![\\p{L}\\p{N}_-])`)).join("|"), "giu");
+  const made = { meanings, pattern };
+  FOUND.set(words, made);
   return made;
 }
 
-function withTerms(words: string, told: Set<string>): DocumentFragment {
+function quoted(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** A text in which each term of the glossary can be asked for its meaning, the first time that it occurs. */
+export function explained(text: string, words: Words): DocumentFragment {
+  const made = document.createDocumentFragment();
+  const told = new Set<string>();
+  const parts = text.split("`");
+  const paired = parts.length % 2 === 1;
+  (paired ? parts : [text]).forEach((part, at) => made.append(paired && at % 2 ? element("code", {}, part) : withTerms(part, told, termsOf(words))));
+  return made;
+}
+
+function withTerms(text: string, told: Set<string>, terms: Terms): DocumentFragment {
   const made = document.createDocumentFragment();
   let from = 0;
-  for (const match of words.matchAll(PATTERN)) {
+  for (const match of text.matchAll(terms.pattern)) {
     const term = match[0].toLowerCase();
     if (told.has(term)) continue;
     told.add(term);
-    made.append(unbroken(words.slice(from, match.index)), termOf(match[0], MEANINGS.get(term) ?? ""));
+    made.append(unbroken(text.slice(from, match.index)), termOf(match[0], terms.meanings.get(term) ?? ""));
     from = match.index + match[0].length;
   }
-  made.append(unbroken(words.slice(from)));
+  made.append(unbroken(text.slice(from)));
   return made;
 }
 
 /** A label of the page, whose English name the glossary may have. */
-export function explainedLabel(label: string, shown: string): Node | string {
-  const meaning = MEANINGS.get(label.toLowerCase());
+export function explainedLabel(label: string, shown: string, words: Words): Node | string {
+  const meaning = termsOf(words).meanings.get(words.say(label).toLowerCase());
   return meaning ? termOf(shown, meaning) : unbroken(shown);
 }
 

@@ -35,7 +35,7 @@ export function drawTree(host: HTMLElement, block: TreeBlock, app: App): void {
   const heads = [words.call, words.changeInside, words.changeOwn, `A, ${words.allInside}`, `B, ${words.allInside}`, words.callsAB];
   const table = element(
     "table",
-    { class: "calls", role: "treegrid", "aria-label": plain(block.title) },
+    { class: "calls", role: "treegrid", "aria-label": app.words.say(plain(block.title)) },
     element("thead", {}, element("tr", {}, ...heads.map((head, at) => element("th", { scope: "col", class: at ? "number" : "" }, head)))),
     body,
   );
@@ -73,8 +73,8 @@ export function drawTree(host: HTMLElement, block: TreeBlock, app: App): void {
     element(
       "section",
       { class: "tree" },
-      element("div", { class: "tools" }, element("h3", { class: "name" }, plain(block.title)), element("span", { class: "count" }, words.treeHint), unfold, element("button", { type: "button", class: "small", onclick: () => every(false) }, words.foldUp)),
-      element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": plain(block.title) }, table),
+      element("div", { class: "tools" }, element("h3", { class: "name" }, app.words.say(plain(block.title))), element("span", { class: "count" }, words.treeHint), unfold, element("button", { type: "button", class: "small", onclick: () => every(false) }, words.foldUp)),
+      element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": app.words.say(plain(block.title)) }, table),
       more,
     ),
   );

@@ -6,6 +6,7 @@ import { sentence } from "../blocks/words";
 import type { FlameBlock, TableBlock } from "../document/types";
 import { element, fill } from "../dom/element";
 import { plain, quantity } from "../format/format";
+import type { Words } from "../words/en";
 import { Boxes } from "./boxes";
 import { drawDetails } from "./details";
 import { FlamePlace } from "./place";
@@ -20,13 +21,13 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
   const number = place.tree(firstTree(blocks, app));
   const block = blocks[number] ?? blocks[0];
   if (!block) return;
-  const tree = new Tree(block, !place.idle);
+  const tree = new Tree(block, !place.idle, app.words);
   const shown = tree.at(place.zoom);
-  const figure = element("figure", { class: "flame", "data-source": block.source }, element("figcaption", {}, plain(block.title)));
+  const figure = element("figure", { class: "flame", "data-source": block.source }, element("figcaption", {}, app.words.say(plain(block.title))));
   host.append(figure);
-  figure.append(element("p", { class: "quiet" }, sentence(block.note)));
+  figure.append(element("p", { class: "quiet" }, sentence(app.words.say(block.note))));
   if (!shown || !tree.root) return;
-  const box = element("div", { class: "boxes", role: "tree", "aria-label": plain(block.title) });
+  const box = element("div", { class: "boxes", role: "tree", "aria-label": app.words.say(plain(block.title)) });
   const told = element("div", { class: "told", "aria-label": app.words.flame.frame, role: "group" });
   const search = element("input", { type: "search", placeholder: app.words.flame.find, "aria-label": app.words.flame.find, value: place.find, autocomplete: "off" });
   const status = element("span", { class: "matched", role: "status" });
@@ -47,7 +48,7 @@ export function drawFlames(host: HTMLElement, blocks: readonly FlameBlock[], app
     if (event.key === "Enter") boxes.focus();
   });
   const controls = element("div", { class: "controls" }, chooser(blocks, block, place, app, key), search, status, zoomOut(tree, shown, place, app, key), idleSwitch(tree, place, app, key));
-  const { details, clean } = asTable(() => tableOf(block, tree), app, `${key}.${number}`);
+  const { details, clean } = asTable(() => tableOf(block, tree, app.words), app, `${key}.${number}`);
   figure.append(controls, legend(block, app), box, told, ...narrow(boxes, app), element("p", { class: "quiet hints" }, app.words.flame.hints), details);
   find();
   if (returning?.key !== key) return clean;
@@ -67,7 +68,7 @@ function go(key: string, to: "tree" | "boxes", change: () => void): void {
 
 function chooser(blocks: readonly FlameBlock[], chosen: FlameBlock, place: FlamePlace, app: App, key: string): HTMLElement | null {
   if (blocks.length < 2) return null;
-  const select = element("select", { "aria-label": app.words.flame.tree }, ...blocks.map((block, at) => element("option", { value: at, selected: block === chosen }, plain(block.title))));
+  const select = element("select", { "aria-label": app.words.flame.tree }, ...blocks.map((block, at) => element("option", { value: at, selected: block === chosen }, app.words.say(plain(block.title)))));
   select.addEventListener("change", () => go(key, "tree", () => place.choose(Number(select.value))));
   return select;
 }
@@ -106,7 +107,7 @@ function narrow(boxes: Boxes, app: App): Node[] {
   return [element("p", { class: "quiet" }, `${app.words.flame.tooNarrow} ${quantity(boxes.hidden, "count")}`)];
 }
 
-function tableOf(block: FlameBlock, tree: Tree): TableBlock {
+function tableOf(block: FlameBlock, tree: Tree, words: Words): TableBlock {
   const whole = tree.root?.total ?? 0;
   const columns = [
     { name: "depth", unit: null },
@@ -120,7 +121,7 @@ function tableOf(block: FlameBlock, tree: Tree): TableBlock {
     { name: "line", unit: null },
   ];
   const rows = tree.nodes.map((node) => [
-    node.depth, node.frame.name, node.frame.kind, node.total, node.own, whole ? node.total / whole : null, node.calls, node.frame.file || null, node.frame.line || null,
+    node.depth, node.name, words.catalog ? (words.flame.kinds[node.frame.kind] ?? node.frame.kind) : node.frame.kind, node.total, node.own, whole ? node.total / whole : null, node.calls, node.frame.file || null, node.frame.line || null,
   ]);
   return { kind: "table", title: "", columns, rows, source: block.source };
 }

@@ -2,6 +2,7 @@
 
 import type { FlameBlock, Frame } from "../document/types";
 import { plain } from "../format/format";
+import type { Words } from "../words/en";
 
 export interface TreeNode {
   readonly at: number;
@@ -21,6 +22,7 @@ export interface TreeNode {
   readonly path: string;
 }
 
+const OURS: ReadonlySet<string> = new Set(["root", "phase", "rest", "unknown"]); // kinds of frames that have no name in the user's code
 const IDLE = /^_?(?:select|wait|wait_for|poll|epoll_wait|kevent)(?: |$)/; // functions in which a thread only waits
 
 export class Tree {
@@ -32,7 +34,7 @@ export class Tree {
   readonly folds: boolean;
 
   /** `fold`: leave idle frames out, unless nothing else is there. */
-  constructor(readonly block: FlameBlock, fold: boolean) {
+  constructor(readonly block: FlameBlock, fold: boolean, words: Words) {
     const [root] = block.nodes;
     const working = workingTimes(block);
     this.idle = (root?.[3] ?? 0) - (working[0] ?? 0);
@@ -44,7 +46,7 @@ export class Tree {
       const start = parent ? parent.start + taken[parentAt]! : 0;
       const path = digest(`${parent?.path ?? ""}\0${frame.kind === "rest" ? "rest" : frame.name}`);
       const width = this.folds ? working[this.nodes.length]! : total;
-      const node = { at: this.nodes.length, frame, name: plain(frame.name, 400), parent, children: [], depth: parent ? parent.depth + 1 : 0, own, total, calls, start, width, path };
+      const node = { at: this.nodes.length, frame, name: OURS.has(frame.kind) ? words.say(plain(frame.name, 400)) : plain(frame.name, 400), parent, children: [], depth: parent ? parent.depth + 1 : 0, own, total, calls, start, width, path };
       this.nodes.push(node);
       taken.push(0);
       if (!parent) continue;

@@ -63,10 +63,10 @@ export function counted(number: number, noun: string, nouns = `${noun}s`): strin
   return `${count(number)} ${number === 1 ? noun : nouns}`;
 }
 
-/** The value of an evidence with what it is a part of: `19.6 ms · 82 %`, `1.96 of 2`. */
-export function figureText(one: Evidence): string {
+/** The value of an evidence with what it is a part of: `19.6 ms · 82 %`, `1.96 of 2`; `of` is that word in the language of the page. */
+export function figureText(one: Evidence, of = "of"): string {
   const told = figure(one.value, one.unit);
-  const whole = one.of === null ? told : `${told} of ${figure(one.of, one.unit)}`;
+  const whole = one.of === null ? told : `${told} ${of} ${figure(one.of, one.unit)}`;
   return one.share === null ? whole : `${whole} · ${quantity(one.share, "ratio")}`;
 }
 

@@ -3,10 +3,10 @@
 import type { App, Cleanup, View } from "../app";
 import { element } from "../dom/element";
 import { drawPlain } from "../tables/plain_table";
+import { translated } from "../tables/translated";
 import { drawBlock } from "../blocks";
 import { changesOf } from "../blocks/changes";
 import { plain } from "../format/format";
-import { named } from "../words";
 import { overview } from "../views/overview";
 import { showTheme } from "./theme";
 
@@ -38,16 +38,16 @@ function drawAll(paper: HTMLElement, app: App, views: readonly View[]): (Cleanup
   for (const details of first.querySelectorAll("details")) details.open = true;
   const names = new Set(views.map((view) => view.name));
   for (const section of app.document.sections.filter((one) => names.has(one.name))) {
-    const part = element("section", {}, element("h2", {}, named(plain(section.title), app.words)));
+    const part = element("section", {}, element("h2", {}, app.words.say(plain(section.title))));
     paper.append(part);
     for (const block of section.blocks) {
       if (block.kind !== "table") {
         cleanups.push(drawBlock(part, block, app, "paper"));
         continue;
       }
-      const box = element("div", { class: "table" }, block.title ? element("h3", {}, named(plain(block.title), app.words)) : "");
+      const box = element("div", { class: "table" }, block.title ? element("h3", {}, app.words.say(plain(block.title))) : "");
       const whole = element("div", {});
-      drawPlain(whole, block, { rows: block.rows, shown: block.columns.map((_, at) => at), sort: null, words: app.words, way: changesOf(block, app) });
+      drawPlain(whole, translated(block, app.words), { rows: block.rows, shown: block.columns.map((_, at) => at), sort: null, words: app.words, way: changesOf(block, app) });
       box.append(whole);
       part.append(box);
     }

@@ -4,7 +4,6 @@ import type { App, View } from "../app";
 import type { Block } from "../document/types";
 import { element, fill } from "../dom/element";
 import { plain } from "../format/format";
-import { named } from "../words";
 
 interface Hit {
   view: string;
@@ -55,16 +54,16 @@ function hits(app: App, views: readonly View[]): Hit[] {
   const names = new Set(views.map((view) => view.name));
   for (const section of app.document.sections) {
     const view = names.has(section.name) ? section.name : "overview";
-    for (const block of section.blocks) found.push(...hitsOf(block, app).map((text) => ({ view, where: named(plain(section.title), app.words), text })));
+    for (const block of section.blocks) found.push(...hitsOf(block, app).map((text) => ({ view, where: app.words.say(plain(section.title)), text })));
   }
   return found;
 }
 
 function hitsOf(block: Block, app: App): string[] {
-  if (block.kind === "finding") return [plain(block.title, 400)];
-  if (block.kind === "text") return [block.text];
-  if (block.kind === "flame") return [plain(block.title)];
+  if (block.kind === "finding") return [app.words.say(plain(block.title, 400))];
+  if (block.kind === "text") return [app.words.say(block.text)];
+  if (block.kind === "flame") return [app.words.say(plain(block.title))];
   if (block.kind !== "table") return [];
   const names = block.rows.flatMap((row) => row.filter((value): value is string => typeof value === "string").slice(0, 2));
-  return [...(block.title ? [named(plain(block.title), app.words)] : []), ...new Set(names.map((name) => plain(name)))];
+  return [...(block.title ? [app.words.say(plain(block.title))] : []), ...new Set(names.map((name) => plain(name)))];
 }

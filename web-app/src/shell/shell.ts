@@ -50,7 +50,7 @@ export class Shell {
 
 function bar(app: App, views: readonly View[], again: () => void): Node[] {
   const { words, state } = app;
-  const language = element("select", { "aria-label": "Language" }, ...Object.entries(LANGUAGES).map(([code, one]) => element("option", { value: code, selected: one === words }, one.language)));
+  const language = element("select", { "aria-label": words.languages }, ...Object.entries(LANGUAGES).map(([code, one]) => element("option", { value: code, selected: one === words }, one.language)));
   language.addEventListener("change", () => state.set({ lang: language.value }));
   return [
     element("a", { class: "skip", href: "#content", onclick: (event) => { event.preventDefault(); document.getElementById("content")?.focus(); } }, words.skip),

@@ -14,11 +14,10 @@ import {
 import type { Cell } from "../document/types";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
-import { named } from "../words";
 import type { Words } from "../words/en";
 import { cellBar, fullWidths } from "./cell_bars";
 import type { Way } from "./moments";
-import { compare, isNumber, textOf, type Model } from "./model";
+import { compare, headingOf, isNumber, textOf, type Model } from "./model";
 import type { Sort } from "./plain_table";
 
 Tabulator.registerModule([
@@ -76,7 +75,7 @@ export function drawGrid(host: HTMLElement, model: Model, rows: readonly Row[], 
 
 /** The box that scrolls takes the focus, so it is the group of rows, not a part between grid and rows. */
 function nameParts(host: HTMLElement, model: Model, words: Words): void {
-  host.setAttribute("aria-label", named(plain(model.title), words) || words.rows);
+  host.setAttribute("aria-label", words.say(plain(model.title)) || words.rows);
   host.removeAttribute("aria-owns");
   host.querySelector(".tabulator-tableholder")?.setAttribute("role", "rowgroup");
   host.querySelector(".tabulator-table")?.setAttribute("role", "presentation");
@@ -87,9 +86,9 @@ function columnOf(model: Model, at: number, way: Way, words: Words, full: number
   const numbers = isNumber(model, at);
   const value = (data: { row: Row }): Cell => data.row[at] ?? null;
   return {
-    title: named(plain(column.name), words),
+    title: headingOf(model, at, words),
     field: String(at),
-    headerTooltip: column.meaning || false,
+    headerTooltip: words.say(column.meaning ?? "") || false,
     hozAlign: numbers ? "right" : "left",
     headerHozAlign: numbers ? "right" : "left",
     headerSortStartingDir: numbers ? "desc" : "asc",

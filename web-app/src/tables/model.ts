@@ -2,11 +2,16 @@
 
 import type { Cell, Column } from "../document/types";
 import { cell, plain } from "../format/format";
+import type { Words } from "../words/en";
 
 export interface Model {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly Cell[])[];
+  /** Columns are named as in `stepscope show`, in every language. */
+  readonly raw?: boolean;
+  /** The text of a cell in the language of the page, where it is not the same. */
+  readonly told?: (text: string, at: number) => string;
 }
 
 /** The rows of which a cell holds all words of the filter, whatever their case. */
@@ -44,7 +49,20 @@ export function compare(one: Cell, other: Cell, sign: number): number {
 
 export function textOf(model: Model, value: Cell | undefined, at: number): string {
   const column = model.columns[at];
-  return cell(value, column?.unit ?? null, column?.decimal);
+  if (typeof value === "string") return plain(told(model, value, at));
+  const text = cell(value, column?.unit ?? null, column?.decimal);
+  return typeof value === "boolean" ? told(model, text, at) : text;
+}
+
+/** What stands above a column. */
+export function headingOf(model: Model, at: number, words: Words): string {
+  const name = plain(model.columns[at]?.name ?? "");
+  return model.raw ? name : words.say(name);
+}
+
+/** A text of a cell in the language of the page. */
+export function told(model: Model, text: string, at: number): string {
+  return model.told?.(text, at) ?? text;
 }
 
 /** True for a column of numbers, which are set to the right. */

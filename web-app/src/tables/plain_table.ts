@@ -4,10 +4,9 @@ import type { Cell } from "../document/types";
 import { element, fill } from "../dom/element";
 import { breakable, sentence, unbroken } from "../blocks/words";
 import { plain } from "../format/format";
-import { named } from "../words";
 import type { Words } from "../words/en";
 import { cellBar, fullWidths } from "./cell_bars";
-import { isNumber, textOf, type Model } from "./model";
+import { headingOf, isNumber, textOf, told, type Model } from "./model";
 import type { Way } from "./moments";
 
 const SHORT = 24; // characters of a cell that needs no folding
@@ -40,7 +39,7 @@ export function drawPlain(host: HTMLElement, model: Model, view: View): void {
   const shownKinds = view.shown.map((at) => kinds[at]);
   const many = shownKinds.includes(LONG) ? MANY_COLUMNS : TOO_MANY_COLUMNS;
   const stacks = view.stacks || shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
-  const table = element("table", { class: stacks ? "stacks" : "", "aria-label": named(plain(model.title), view.words) || undefined });
+  const table = element("table", { class: stacks ? "stacks" : "", "aria-label": view.words.say(plain(model.title)) || undefined });
   table.append(element("thead", {}, head), element("tbody", {}, ...rows));
   fill(host, table);
 }
@@ -48,8 +47,8 @@ export function drawPlain(host: HTMLElement, model: Model, view: View): void {
 function heading(model: Model, at: number, kind: string, view: View): HTMLElement {
   const column = model.columns[at]!;
   const order = view.sort?.column === column.name ? (view.sort.descending ? "descending" : "ascending") : undefined;
-  const name = named(plain(column.name), view.words);
-  const head = element("th", { scope: "col", class: kind, "aria-sort": order, title: column.meaning || undefined });
+  const name = headingOf(model, at, view.words);
+  const head = element("th", { scope: "col", class: kind, "aria-sort": order, title: view.words.say(column.meaning ?? "") || undefined });
   if (!view.onSort) {
     head.append(name);
     return head;
@@ -71,9 +70,16 @@ function cellOf(model: Model, row: readonly Cell[], at: number, kind: string, vi
   const text = textOf(model, row[at], at);
   const number = kind === "number";
   const content = view.way?.(row, at) ?? (number ? unbroken(text) : text.includes("`") ? sentence(text) : breakable(text));
-  const whole = typeof row[at] === "string" && row[at] !== text ? plain(row[at], 4000) : undefined;
+  const whole = wholeOf(model, row[at], at);
   const special = content instanceof HTMLElement && content.classList.contains("change") ? `${kind} changed` : kind;
-  return element("td", { class: special, "data-label": named(plain(model.columns[at]?.name ?? ""), view.words), title: whole }, special === kind ? cellBar(row[at], full) : null, element("span", {}, content));
+  return element("td", { class: special, "data-label": headingOf(model, at, view.words), title: whole }, special === kind ? cellBar(row[at], full) : null, element("span", {}, content));
+}
+
+/** The whole text of a cell that shows a part of it. */
+function wholeOf(model: Model, value: Cell | undefined, at: number): string | undefined {
+  if (typeof value !== "string") return undefined;
+  const whole = told(model, plain(value, 4000), at);
+  return whole === textOf(model, value, at) ? undefined : whole;
 }
 
 function kindOf(model: Model, at: number): string {

@@ -4,8 +4,7 @@ import type { App } from "../app";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
 import { counted, plain, quantity } from "../format/format";
-import { named } from "../words";
-import type { Model } from "./model";
+import { headingOf, type Model } from "./model";
 
 export interface Tools {
   readonly bar: HTMLElement;
@@ -24,7 +23,7 @@ export interface Wishes {
 
 export function tools(model: Model, app: App, wishes: Wishes, more: readonly Node[] = []): Tools {
   const { words } = app;
-  const name = named(plain(model.title), words) || words.analysis;
+  const name = words.say(plain(model.title)) || words.analysis;
   const count = element("span", { class: "count", role: "status" });
   const filter = element("input", { type: "search", class: "filter", placeholder: words.filter, "aria-label": `${words.filter}: ${name}`, value: wishes.filter });
   filter.addEventListener("input", () => wishes.onFilter(filter.value));
@@ -51,14 +50,14 @@ export function tools(model: Model, app: App, wishes: Wishes, more: readonly Nod
 
 function columns(model: Model, app: App, wishes: Wishes): HTMLElement {
   const hidden = new Set(wishes.hidden);
-  const boxes = model.columns.map((column) => {
+  const boxes = model.columns.map((column, at) => {
     const box = element("input", { type: "checkbox", checked: !hidden.has(column.name) });
     box.addEventListener("change", () => {
       if (box.checked) hidden.delete(column.name);
       else hidden.add(column.name);
       wishes.onHide(new Set(hidden));
     });
-    return element("label", { title: column.meaning ?? "" }, box, " ", named(plain(column.name), app.words));
+    return element("label", { title: app.words.say(column.meaning ?? "") }, box, " ", headingOf(model, at, app.words));
   });
   return element("details", { class: "columns" }, element("summary", { class: "small" }, app.words.columns), element("div", {}, ...boxes));
 }

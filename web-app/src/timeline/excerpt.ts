@@ -50,7 +50,7 @@ export class FileSource implements Source {
   constructor(private readonly data: Excerpt) {
     this.path = data.path;
     this.held = data.whole ? null : { start: data.window[0], end: data.window[1] };
-    this.lanes = data.tracks.map((track) => (data.spans[track.id] ?? []).map(unpacked));
+    this.lanes = data.tracks.map((track) => (data.spans[track.id] ?? []).map(opened));
   }
 
   tracks(): Promise<Tracks> {
@@ -218,16 +218,7 @@ export class FileSource implements Source {
   }
 }
 
-/** The excerpt in the element `timeline` of the page, packed with gzip; null without one. */
-export async function excerptIn(page: globalThis.Document): Promise<Excerpt | null> {
-  const text = page.getElementById("timeline-data")?.textContent?.trim();
-  if (!text) return null;
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return (await new Response(stream).json()) as Excerpt;
-}
-
-function unpacked(packed: Packed): Held {
+function opened(packed: Packed): Held {
   let at = 0;
   const start = (packed.after ?? []).map((after) => (at += after));
   const end = start.map((time, place) => time + packed.length![place]!);

@@ -1,7 +1,8 @@
 // Windows of steps, and whether this page can show them.
 
 import type { App } from "../app";
-import { excerptIn, FileSource } from "./excerpt";
+import { unpacked } from "../document/packed";
+import { FileSource, type Excerpt } from "./excerpt";
 import { showWindow } from "./view";
 import type { Window } from "./types";
 
@@ -40,6 +41,6 @@ function written(words: Record<string, string | number | undefined>): string {
 }
 
 function held(): Promise<FileSource | null> {
-  inFile ??= excerptIn(document).then((excerpt) => excerpt && new FileSource(excerpt));
+  inFile ??= unpacked<Excerpt>("timeline-data").then((excerpt) => excerpt && new FileSource(excerpt));
   return inFile;
 }

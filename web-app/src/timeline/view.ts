@@ -3,7 +3,8 @@
 import type { App, Cleanup, View } from "../app";
 import { element } from "../dom/element";
 import { pathOf } from "../tables/deeper";
-import { excerptIn, FileSource } from "./excerpt";
+import { unpacked } from "../document/packed";
+import { FileSource, type Excerpt } from "./excerpt";
 import { perfettoBox } from "./perfetto";
 import { parsed } from "./scale";
 import { serverSource } from "./server";
@@ -51,7 +52,7 @@ function exportLine(app: App): HTMLElement {
 async function sourceOf(app: App): Promise<Source> {
   const path = app.document.schema === "stepscope-report" ? app.document.run.path : "";
   if (app.served) return serverSource((asked) => app.fetchJson(asked), path);
-  const excerpt = await excerptIn(document);
+  const excerpt = await unpacked<Excerpt>("timeline-data");
   if (!excerpt) throw new Error("this file holds no timeline");
   return new FileSource({ ...excerpt, path });
 }

@@ -6,6 +6,7 @@ import { element, fill } from "../dom/element";
 import { plain, quantity } from "../format/format";
 import type { Since } from "../tables/moments";
 import { tableView } from "../tables/view";
+import { lacking } from "../blocks/lacking";
 import { sentence } from "../blocks/words";
 
 interface Listed {
@@ -58,10 +59,10 @@ function drawList(host: HTMLElement, app: App): Cleanup {
 
 function list(listed: readonly Listed[], wanted: string, app: App): HTMLElement {
   const words = wanted.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = listed.filter((one) => words.every((word) => `${one.name} ${one.row}`.toLowerCase().includes(word)));
+  const found = listed.filter((one) => words.every((word) => `${one.name} ${app.words.say(one.row)}`.toLowerCase().includes(word)));
   if (!found.length) return element("p", {}, app.words.noHits);
   const rows = found.map((one) =>
-    element("li", {}, element("a", { href: app.state.address({ view: "tables", table: one.name }) }, one.name), element("span", {}, sentence(one.row)), one.kind === "recorded" ? element("em", {}, app.words.recorded) : null),
+    element("li", {}, element("a", { href: app.state.address({ view: "tables", table: one.name }) }, one.name), element("span", {}, sentence(app.words.say(one.row))), one.kind === "recorded" ? element("em", {}, app.words.recorded) : null),
   );
   return element("ul", { class: "listing" }, ...rows);
 }
@@ -77,14 +78,14 @@ function drawOne(host: HTMLElement, name: string, app: App): Cleanup {
       if (gone) return;
       fill(box);
       if (loaded.missing) {
-        box.append(element("p", {}, `${words.missing}: ${plain(loaded.missing.what, 400)}. `, sentence(plain(loaded.missing.how, 400))));
+        box.append(element("p", {}, lacking(loaded.missing, words)));
         return;
       }
-      box.append(element("p", { class: "quiet page" }, sentence(loaded.page)));
+      box.append(element("p", { class: "quiet page" }, sentence(words.say(loaded.page))));
       if (loaded.height > loaded.rows.length) {
         box.append(element("p", {}, `${words.firstRows}: ${quantity(loaded.rows.length, "count")} ${words.of} ${quantity(loaded.height, "count")}. `, sentence(`\`stepscope show ${name} PATH\``)));
       }
-      clean = tableView(box, { title: "", columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`, { name, since: loaded.began !== null && loaded.clock ? { began: loaded.began, clock: loaded.clock } : null });
+      clean = tableView(box, { title: "", raw: true, columns: loaded.columns, rows: loaded.rows }, app, `t.${name}`, { name, since: loaded.began !== null && loaded.clock ? { began: loaded.began, clock: loaded.clock } : null });
     },
     (error: unknown) => fill(box, `${words.failed}: ${String(error)}`),
   );

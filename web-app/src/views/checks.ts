@@ -6,7 +6,6 @@ import { sentence } from "../blocks/words";
 import type { Report } from "../document/types";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
-import { named } from "../words";
 import { ruleAddress } from "./rule_page";
 
 export function checks(report: Report, app: App): HTMLElement {
@@ -36,10 +35,10 @@ function ruleLink(rule: string, app: App): Node | string {
 function notRecorded(report: Report, app: App): HTMLElement | string {
   const lacking = new Map<string, string[]>();
   for (const section of report.sections) {
-    if (section.missing) lacking.set(section.missing.how, [...(lacking.get(section.missing.how) ?? []), named(section.title, app.words)]);
+    if (section.missing) lacking.set(section.missing.how, [...(lacking.get(section.missing.how) ?? []), app.words.say(section.title)]);
   }
   if (!lacking.size) return "";
   const count = [...lacking.values()].reduce((sum, titles) => sum + titles.length, 0);
-  const items = [...lacking].map(([how, titles]) => element("li", {}, `${plain(titles.join(", "), 400)}: `, sentence(plain(how, 400))));
+  const items = [...lacking].map(([how, titles]) => element("li", {}, `${plain(titles.join(", "), 400)}: `, sentence(app.words.say(plain(how, 400)))));
   return element("details", { class: "not-recorded" }, element("summary", {}, `${app.words.notRecorded} (${count})`), element("ul", {}, ...items));
 }

@@ -23,18 +23,18 @@ export const overview: View = {
 function drawPage(host: HTMLElement, page: Page, app: App): Cleanup {
   if (page.runs) return drawRuns(host, page.runs, app);
   const [first, ...rest] = page.sections[0]?.blocks ?? [];
-  host.append(element("h1", {}, first?.kind === "text" ? sentence(first.text) : plain(page.name)));
+  host.append(element("h1", {}, first?.kind === "text" ? sentence(app.words.say(first.text)) : plain(page.name)));
   return drawBlocks(host, rest, app, "overview");
 }
 
 function drawReport(host: HTMLElement, report: Report, app: App): Cleanup {
   const { shown, folded } = blocksOf(report);
-  host.append(element("h1", {}, explained(report.verdict.sentence)));
+  host.append(element("h1", {}, explained(app.words.say(report.verdict.sentence), app.words)));
   const cleanups = [drawBlocks(host, shown, app, "overview")];
   const steps = overSteps(report);
   if (steps) cleanups.push(drawSparkline(host, steps, app, "overview.steps"));
   host.append(findings(report, app));
-  if (!report.findings.length && report.verdict.next) host.append(element("p", { class: "next" }, sentence(plain(report.verdict.next, 400))));
+  if (!report.findings.length && report.verdict.next) host.append(element("p", { class: "next" }, sentence(app.words.say(plain(report.verdict.next, 400)))));
   const about = element("details", { class: "about" }, element("summary", {}, app.words.aboutRun), facts(report, app));
   cleanups.push(drawBlocks(about, folded, app, "overview.about"));
   host.append(checks(report, app), about);

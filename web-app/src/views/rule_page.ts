@@ -20,7 +20,7 @@ export const rulePage: View = {
   draw: (host, app) => {
     const rule = app.state.get("rule");
     host.append(element("p", { class: "back" }, element("a", { href: app.state.address({ view: "", rule: "" }) }, `← ${app.words.overview}`)));
-    if (hasRulePage(rule)) drawMarkdown(host, PAGES[rule] ?? "", (name) => ruleAddress(name, app));
+    if (hasRulePage(rule)) drawMarkdown(host, app.words.catalog?.translations.rules[rule] ?? PAGES[rule] ?? "", (name) => ruleAddress(name, app));
     else host.append(element("h2", {}, app.words.rules), element("ul", {}, ...Object.keys(PAGES).map((name) => element("li", {}, element("a", { href: ruleAddress(name, app) }, name)))));
   },
 };

@@ -52,7 +52,7 @@ function compare(host: HTMLElement, app: App): void {
 
 function drawComparison(box: HTMLElement, page: Page, app: App): Cleanup {
   const [first, ...rest] = page.sections.flatMap((section) => section.blocks);
-  fill(box, element("h2", {}, `${app.words.comparison}: ${plain(page.subject, 300)}`), first?.kind === "text" ? element("p", { class: "next" }, sentence(first.text)) : "");
+  fill(box, element("h2", {}, `${app.words.comparison}: ${plain(page.subject, 300)}`), first?.kind === "text" ? element("p", { class: "next" }, sentence(app.words.say(first.text))) : "");
   box.scrollIntoView({ block: "start" });
   return drawBlocks(box, first?.kind === "text" ? rest : page.sections.flatMap((section) => section.blocks), app, "compared");
 }
@@ -82,13 +82,14 @@ function table(runs: readonly ListedRun[], picked: readonly string[], app: App):
 
 function row(run: ListedRun, picked: boolean, app: App): HTMLElement {
   const name = plain(run.name, 200);
-  if (run.problem) return element("tr", { class: "broken" }, element("td", {}), element("td", {}, name), element("td", {}, run.when), element("td", { colspan: 5 }, plain(run.problem, 300)));
+  if (run.problem) return element("tr", { class: "broken" }, element("td", {}), element("td", {}, name), element("td", {}, run.when), element("td", { colspan: 5 }, app.words.say(plain(run.problem, 300))));
   const link = new URLSearchParams(location.hash.slice(1));
   for (const key of ["a", "b", "view"]) link.delete(key);
   link.set("run", run.key);
   const box = element("input", { type: "checkbox", value: run.key, checked: picked, "aria-label": `${app.words.pick}: ${name}` });
   const changed = run.change === null ? ABSENT : signed(run.change, "ratio");
-  const verdict = run.share === null ? run.bound : `${run.bound} ${quantity(run.share, "ratio")}`;
+  const bound = app.words.say(run.bound);
+  const verdict = run.share === null ? bound : `${bound} ${quantity(run.share, "ratio")}`;
   return element(
     "tr", {},
     element("td", {}, box),
@@ -98,7 +99,7 @@ function row(run: ListedRun, picked: boolean, app: App): HTMLElement {
     element("td", { class: `number ${run.change === null ? "" : run.change > 0 ? "slower" : "faster"}` }, unbroken(changed)),
     element("td", { class: "number" }, quantity(run.samples_per_second, "count")),
     element("td", {}, unbroken(verdict)),
-    element("td", { class: "long" }, plain(run.finding, 300) || ABSENT),
+    element("td", { class: "long" }, app.words.say(plain(run.finding, 300)) || ABSENT),
   );
 }
 

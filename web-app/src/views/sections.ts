@@ -5,7 +5,6 @@ import { drawBlocks } from "../blocks";
 import type { Section } from "../document/types";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
-import { named } from "../words";
 
 const IN_OVERVIEW = ["summary", "findings"]; // what the first view shows already
 
@@ -19,13 +18,13 @@ function viewOf(section: Section): View {
   return {
     name: section.name,
     group: groupOf(section),
-    title: (app) => named(plain(section.title), app.words),
+    title: (app) => app.words.say(plain(section.title)),
     draw: (host, app) => drawSection(host, section, app),
   };
 }
 
 function drawSection(host: HTMLElement, section: Section, app: App): Cleanup {
-  host.append(element("h2", {}, named(plain(section.title), app.words)));
+  host.append(element("h2", {}, app.words.say(plain(section.title))));
   return drawBlocks(host, section.blocks, app, section.name);
 }
 

@@ -1,12 +1,12 @@
 // What other settings of the loader would make of a step: sliders, and the predicted step over workers with its range.
 
 import type { App, Cleanup, View } from "../app";
-import { sentence, unbroken } from "../blocks/words";
+import { lacking } from "../blocks/lacking";
+import { unbroken } from "../blocks/words";
 import { color } from "../blocks/colors";
 import { axis, drawChart, tooltip, type Option } from "../charts/chart";
 import { element, fill } from "../dom/element";
 import { onAxis, plain, quantity } from "../format/format";
-import { named } from "../words";
 
 interface Row {
   workers: number;
@@ -92,7 +92,7 @@ class WhatIf {
 
   /** Without a prediction; what was measured is drawn all the same. */
   private lacking({ measured, settings }: Predicted, { what, how }: { what: string; how: string }): void {
-    fill(this.told, `${this.app.words.missing}: ${plain(what, 400)}. `, sentence(plain(how, 400)));
+    fill(this.told, lacking({ what, how }, this.app.words));
     this.clean?.();
     this.clean = undefined;
     fill(this.box);
@@ -173,8 +173,9 @@ class WhatIf {
     const row = this.shown?.rows.find((one) => one.workers === this.workers) ?? this.shown?.rows[0];
     if (!row) return;
     const saved = row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer;
-    fill(this.told, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(` ${words.ofStep} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")}), ${quantity(Math.abs(row.saved), "ns")} ${saved}; ${words.whatIf.limitedBy} ${named(row.limited_by, words)}`));
-    this.note.textContent = `${this.shown?.measured.length ? `${words.whatIf.trials} ` : ""}${plain(row.basis, 400)}`;
+    const [before = "", after = ""] = words.perStep("|").split("|");
+    fill(this.told, before, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(`${after} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})${words.comma}${quantity(Math.abs(row.saved), "ns")} ${saved}${words.semicolon}${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
+    this.note.textContent = `${this.shown?.measured.length ? `${words.whatIf.trials} ` : ""}${words.say(plain(row.basis, 400))}`;
     this.plot(row.workers);
   }
 
@@ -203,7 +204,7 @@ function option(rows: readonly Row[], workers: number | null, recorded: number |
         const at = found[0]?.value[0];
         const row = rows.find((one) => one.workers === at);
         const trials = measured.filter((one) => one.workers === at).map((one) => `\n${app.words.whatIf.measured}: ${interval(one)}${one.other ? `, ${plain(one.setting)}` : ""}`);
-        return row ? `num_workers ${row.workers}\n${quantity(row.step, "ns")} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})\n${app.words.whatIf.limitedBy} ${named(row.limited_by, app.words)}${trials.join("")}` : trials.join("").trim();
+        return row ? `num_workers ${row.workers}\n${quantity(row.step, "ns")} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})\n${app.words.whatIf.limitedBy} ${app.words.say(row.limited_by)}${trials.join("")}` : trials.join("").trim();
       },
     }),
     xAxis: axis({ type: "value", min: 0, max: end, minInterval: 1, name: "num_workers", nameLocation: "middle", nameGap: 24, splitLine: { show: false } }),

@@ -1,7 +1,10 @@
-// The page's own words in English. What comes from the recording, and sentences about it, are not translated.
+// The page's own words in English. What reports say is in the catalogs of other languages.
+
+import type { Catalog } from "./catalog";
 
 export const en = {
   language: "English",
+  languages: "Language",
   skip: "Skip to the content",
   views: "Views",
   search: "Search",
@@ -27,8 +30,11 @@ export const en = {
     quality: "Data quality",
     tables: "Tables",
   },
-  /** Titles, headings and labels of sections in this language; `*` stands for anything. None is missed: see `named`. */
-  titles: {} as Record<string, string>,
+  /** What reports say, in this language; nothing in English, and until it is loaded. */
+  catalog: null as Catalog | null,
+  loaded: true,
+  /** A text of a report in this language. */
+  say: (text: string) => text,
   fix: "Fix",
   why: "Why",
   sure: "Sure",
@@ -78,9 +84,12 @@ export const en = {
   cause: "cause",
   causes: {} as Record<string, string>,
   gain: "Gain",
-  saves: "could save",
-  ofStep: "per step",
-  ofRecording: "of the recorded time",
+  savesOfStep: (shares: string, times: string) => `could save ${shares} (${times} per step)`,
+  savesOfRecording: (times: string) => `could save ${times} of the recorded time`,
+  perStep: (time: string) => `${time} per step`,
+  ofWhole: (whole: string) => ` of ${whole}`,
+  comma: ", ",
+  semicolon: "; ",
   confidence: {
     structural: "follows from the shape of the run",
     benchmarked: "measured on this kind of machine",

@@ -1,21 +1,26 @@
-// Languages of the page: one file each.
+// Languages of the page: a file each with the page's own words, and a catalog of what reports say.
 
+import { unpacked } from "../document/packed";
+import { Catalog, type Translations } from "./catalog";
 import { en, type Words } from "./en";
 import { zh } from "./zh";
 
 export const LANGUAGES: Record<string, Words> = { en, zh };
 
-/** A title, heading or label of ours in the language of the page. One that nobody has translated yet stays English. */
-export function named(text: string, words: Words): string {
-  const whole = Object.hasOwn(words.titles, text) ? words.titles[text] : undefined;
-  if (whole) return whole;
-  for (const [pattern, translated] of Object.entries(words.titles)) {
-    const [before = "", after] = pattern.split("*");
-    if (after !== undefined && text.length > before.length + after.length && text.startsWith(before) && text.endsWith(after)) {
-      return translated.replace("*", text.slice(before.length, text.length - after.length));
-    }
-  }
-  return text;
+/** Get the catalog of a language, once: from the file that the page is, else from the server. Without it the report stays English. */
+export async function loadCatalog(code: string): Promise<void> {
+  const words = LANGUAGES[code];
+  if (!words || words.loaded) return;
+  const found = await translations(code).catch(() => null);
+  const catalog = new Catalog(found ?? { messages: {}, rules: {} });
+  LANGUAGES[code] = { ...words, loaded: true, catalog, say: (text) => catalog.say(text) };
+}
+
+async function translations(code: string): Promise<Translations | null> {
+  const inside = await unpacked<Translations>(`words-${code}`);
+  if (inside || document.getElementById("data")) return inside;
+  const answer = await fetch(`static/${code}.json`, { credentials: "same-origin" });
+  return answer.ok ? ((await answer.json()) as Translations) : null;
 }
 
 /** The language asked for in the address, else what the browser prefers, else English. */
