@@ -119,7 +119,7 @@ def questions(chance: random.Random | None) -> Iterator[tuple[str, Callable[[Any
     names = ANALYSES.names()
     for name in names if chance is None else chance.sample(list(names), ANALYSES_ASKED):
         yield name, partial(table_document, name=name)
-    yield "timeline", lambda run: dumps(excerpt(run))
+    yield "timeline", lambda run: json.dumps(excerpt(run), allow_nan=False)
 
 
 def _on_terminal(document: Any) -> None:

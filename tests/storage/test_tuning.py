@@ -67,7 +67,7 @@ def test_report_shows_the_trials(tuning: Path) -> None:
     done = stepscope("report", tuning, "--full")
     assert done.returncode == 0, done.stderr
     assert "Measured trials" in done.stdout
-    assert f"stepscope view {tuning}" in stepscope("report", tuning).stdout
+    assert stepscope("report", tuning.name, cwd=tuning.parent).stdout.rstrip().endswith(f"stepscope view {tuning.name}")
 
 
 def test_a_tuning_that_has_not_ended_is_a_list_of_runs(tuning: Path) -> None:

@@ -31,7 +31,7 @@ def tuning_in(folder: AnyPath) -> Tuning | None:
 
     Raises BadInput for a tuning whose file is damaged.
     """
-    if not isinstance(folder, Path) or not (folder / TUNING).is_file():
+    if not isinstance(folder, Path) or not _there(folder / TUNING):
         return None
     try:
         told = json.loads((folder / TUNING).read_text(encoding="utf-8"))
@@ -42,6 +42,14 @@ def tuning_in(folder: AnyPath) -> Tuning | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
         how = f"Open one of its trials: `stepscope report {folder}/NAME`."
         raise BadInput(folder / TUNING, f"is not what `stepscope tune` writes: {error}", next_step=how) from error
+
+
+def _there(path: Path) -> bool:
+    """Whether it is a file that can be seen; what is wrong with its folder is told by who opens that."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, object]:

@@ -96,6 +96,7 @@ def full() -> Run:
     trace_of(synth, device=True)
     facts_of(synth)
     synth.add("devices", device=0, name="NVIDIA H200", memory=2**37, sms=132, max_threads_per_sm=2048, warp_size=32)
+    synth.add("trials", setting="num_workers=4", step=9e6, low=8e6, high=10e6, data_wait=0.1, trials=2, steps=40)
     return synth.run()
 
 

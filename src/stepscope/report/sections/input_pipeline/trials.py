@@ -4,11 +4,12 @@ import polars as pl
 
 from stepscope.core.report import Block, Section, Table, Text
 from stepscope.core.run import Run
+from stepscope.core.schema import Unit
 from stepscope.report.sections import literal
 
 __all__ = ["SECTION"]
 
-_COLUMNS = (
+_COLUMNS: tuple[tuple[str, Unit | None], ...] = (
     ("setting", None), ("mean step", "ns"), ("at least", "ns"), ("at most", "ns"), ("data wait", "ratio"),
     ("trials", "count"), ("steps", "count"),
 )  # fmt: skip
