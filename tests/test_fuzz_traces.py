@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from stepscope.importers.kineto.repair_step import AFTER, step
+
 from .thoroughness import tries
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
@@ -29,6 +31,11 @@ def kernel(ts: float, dur: float) -> dict[str, Any]:
     return event("kernel", "gemm", ts, dur, pid=0, tid=7, args={"device": 0, "stream": 7, "correlation": 1})
 
 
+def memory(ts: float, level: int, **more: int) -> dict[str, Any]:
+    told = {"Device Type": 1, "Device Id": 0, "Total Allocated": level, **more}
+    return {**event("cpu_instant_event", "[memory]", ts, 0, args=told), "ph": "i"}
+
+
 LAUNCH = event("cuda_runtime", "cudaLaunchKernel", 10, 3, args={"correlation": 1})
 FOUND: dict[str, list[dict[str, Any]]] = {
     "no pid": [{k: v for k, v in event("cpu_op", "aten::mm", 1, 5).items() if k != "pid"},
@@ -44,15 +51,29 @@ FOUND: dict[str, list[dict[str, Any]]] = {
     "huge line": [event("python_function", f"a.py({10**30}): f", 0, 100), event("cpu_op", "aten::mm", 1, 5)],
     "huge sizes": [event("cpu_op", "aten::mm", 1, 5,
                          args={"Input Dims": [[10**18] * 9] * 2, "Input type": ["float"] * 2})],
+    "windows at once": [*(event("user_annotation", f"{STEP}{step}", 0, dur) for step, dur in ((1, 0), (5, 4000))),
+                        event("user_annotation", f"{STEP}9", 9000, 4000), LAUNCH, kernel(50, 500), kernel(9500, 9)],
+    "no size of the first block": [*(event("user_annotation", f"{STEP}{step}", 1000 * step, 1000) for step in range(5)),
+                                   *(memory(1500 + 1000 * step, 4096 * step, **({"Bytes": 4096} if step else {}))
+                                     for step in range(5))],
     "negative": [event("user_annotation", f"{STEP}1", 0, -1000), LAUNCH, kernel(50, -500)],
 }  # fmt: skip
+
+
+def test_a_list_that_is_valid_after_all_is_read_on(tmp_path: Path) -> None:
+    """The scanner stops at a number that is too long for it; the window then ends with a valid list."""
+    assert step(b', {"ts": 1e400}]', AFTER, is_end=False, is_first=True) is None
 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_once(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPSCOPE_RAISE", "1")
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": FOUND[name]}))
+    path.write_text(
+        json.dumps(
+            {"schemaVersion": 1, "deviceProperties": [{"id": 0, "totalGlobalMem": 1 << 33}], "traceEvents": FOUND[name]}
+        )
+    )
     outcome = tried(path)
     assert not outcome.refused
     assert outcome.failures == []

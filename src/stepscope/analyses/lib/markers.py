@@ -53,10 +53,11 @@ def step_markers(run: Run) -> pl.DataFrame:
 
 
 def unrecorded(run: Run, rank: int) -> Spans:
-    """The time between the traced windows of a rank."""
+    """The time between the traced windows of a rank; of a damaged trace windows may overlap, with none between."""
     markers = step_markers(run).filter(pl.col("rank") == rank)
     windows = markers.group_by("window").agg(pl.col("start").min(), pl.col("end").max()).sort("start")
-    return np.stack((windows["end"].to_numpy()[:-1], windows["start"].to_numpy()[1:]), axis=1)
+    between = np.stack((windows["end"].cum_max().to_numpy()[:-1], windows["start"].to_numpy()[1:]), axis=1)
+    return between[between[:, 0] < between[:, 1]]
 
 
 def data_waits(run: Run) -> pl.DataFrame:

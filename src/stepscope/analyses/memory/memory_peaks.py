@@ -49,6 +49,7 @@ MIN_STEPS = 3  # two steps make one slope, which any block that is freed a momen
 MOST_STEPS = 400  # slopes of all pairs: 80 000 of them take a millisecond or two
 OUT_OF_MEMORY = "[OutOfMemory]"
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 def compute(run: Run) -> pl.DataFrame:
@@ -118,11 +119,14 @@ def _growth(run: Run, events: pl.DataFrame) -> tuple[float | None, int]:
     markers = markers.gather_every(-(-markers.height // MOST_STEPS))
     last = np.searchsorted(events["time"].to_numpy(), markers["end"].to_numpy(), side="right") - 1
     before = (events["level"] - events["bytes"]).head(1).to_numpy()
-    levels = np.concatenate((before, events["level"].to_numpy()))[last + 1]
-    return _median_slope(markers["step"].to_numpy(), levels), markers.height
+    levels = np.concatenate((before, events["level"].to_numpy())).astype(np.float64)[last + 1]
+    known = ~np.isnan(levels)  # of a damaged trace a level may be lost
+    if known.sum() < MIN_STEPS:
+        return None, int(known.sum())
+    return _median_slope(markers["step"].to_numpy()[known], levels[known]), int(known.sum())
 
 
-def _median_slope(steps: Ints, levels: Ints) -> float:
+def _median_slope(steps: Ints, levels: Floats) -> float:
     first, second = np.triu_indices(len(steps), k=1)
     return float(np.median((levels[second] - levels[first]) / (steps[second] - steps[first])))
 

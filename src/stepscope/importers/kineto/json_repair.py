@@ -43,6 +43,7 @@ SURROGATES = "half of a surrogate pair in a name: shown as replacement character
 
 _ENDS_TRIED = 8  # ends of a broken event that are tried: objects nested in it end like it does
 _LOOKED_AT = 1 << 14  # characters looked at to tell what starts somewhere; an error in a long text is slow to raise
+_PHASE = '"ph"'  # a key that each event has once
 _LONGEST_EVENT = 1 << 20  # characters searched for the end of a broken event
 
 
@@ -276,6 +277,8 @@ class Repair:
         tried = 0
         for end in itertools.islice(_EVENT_END.finditer(self.text, self.at, self.at + _LONGEST_EVENT), _ENDS_TRIED):
             tried, self.reach = tried + 1, end.end()
+            if self.text.count(_PHASE, self.at, end.end()) > 1:
+                return False  # the piece holds two events, which no repair makes one
             try:
                 found.append(repaired_value(self.text[self.at : end.end()], self.decoders))
             except (ValueError, RecursionError):

@@ -47,7 +47,9 @@ def step(window: bytes, state: int, *, is_end: bool, is_first: bool) -> Step | N
     raw = window.decode("utf-8", "replace")
     text, _ = without_lone_surrogates(raw)
     last = len(text) if is_end else len(text) - MARGIN
-    found = _strict(text, state, last) or _tolerant(text, flaw(text, state) if is_first else None, last, is_end=is_end)
+    found = _strict(text, state, last)
+    if found is None and (is_end or not _is_valid(text, state)):
+        found = _tolerant(text, flaw(text, state) if is_first else None, last, is_end=is_end)
     if found is None:
         return None
     found.lists = lists_of_events(
@@ -80,6 +82,11 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
+def _is_valid(text: str, state: int) -> bool:
+    """Whether a window may hold the whole rest of a valid list: the scanner also stops at what is only irregular."""
+    return text.rstrip().endswith("]") and flaw(text, state) is None
+
+
 def _tolerant(text: str, first: Flaw | None, last: int, *, is_end: bool) -> Step | None:
     if first is not None and not is_end and first.characters > last:
         return None
@@ -107,8 +114,8 @@ def _tolerant(text: str, first: Flaw | None, last: int, *, is_end: bool) -> Step
     )
 
 
-def flaw(text: str, state: int) -> Flaw:
-    """Where and why Python's strict reader refuses the list from here on."""
+def flaw(text: str, state: int) -> Flaw | None:
+    """Where and why Python's strict reader refuses the list from here on; None: it does not."""
     before = _BEFORE[state]
     try:
         Decoders().strict.decode(before + text)
@@ -118,7 +125,7 @@ def flaw(text: str, state: int) -> Flaw:
         return Flaw(0, NO_PLACE, "nested too deeply")
     except ValueError as error:
         return Flaw(0, NO_PLACE, str(error))
-    raise AssertionError("a list that is cut or damaged was read as valid")
+    return None
 
 
 def _byte_of(window: bytes, text: str, at: int) -> int:

@@ -268,7 +268,9 @@ class _List:
         if self.flaw is None:
             begin, end, state = scanner.first_gap()
             window = bytes(memoryview(piece.buffer)[begin : end + 1])
-            self.flaw = replace(repair_step.flaw(window.decode(), state), offset=piece.offset + begin)
+            found = repair_step.flaw(window.decode(), state)
+            assert found is not None
+            self.flaw = replace(found, offset=piece.offset + begin)
 
     def _lose(self, events: int, offset: int) -> None:
         self.lost += events

@@ -62,8 +62,8 @@ def check(run: Run) -> Iterator[Finding]:
         rows.append(Evidence(label="kernel occupancy", value=occupancy, unit="ratio", source="kernels"))
     yield Finding(
         title=Title(
-            f"{{}} {plural(count, 'kernel per step uses', 'kernels per step use')} {{}} of the SMs",
-            (Value(count, "count"), Value(1 - empty / time, "ratio")),
+            f"Only {{}} of the SMs are used by {{}} {plural(count, 'kernel')} per step",
+            (Value(1 - empty / time, "ratio"), Value(count, "count")),
         ),
         cause="operator",
         evidence=tuple(rows),
