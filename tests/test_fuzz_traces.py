@@ -31,8 +31,8 @@ def kernel(ts: float, dur: float) -> dict[str, Any]:
     return event("kernel", "gemm", ts, dur, pid=0, tid=7, args={"device": 0, "stream": 7, "correlation": 1})
 
 
-def memory(ts: float, level: int, **more: int) -> dict[str, Any]:
-    told = {"Device Type": 1, "Device Id": 0, "Total Allocated": level, **more}
+def memory(ts: float, **total: int) -> dict[str, Any]:
+    told = {"Device Type": 1, "Device Id": 0, "Addr": 64, "Bytes": 4096, **total}
     return {**event("cpu_instant_event", "[memory]", ts, 0, args=told), "ph": "i"}
 
 
@@ -53,9 +53,9 @@ FOUND: dict[str, list[dict[str, Any]]] = {
                          args={"Input Dims": [[10**18] * 9] * 2, "Input type": ["float"] * 2})],
     "windows at once": [*(event("user_annotation", f"{STEP}{step}", 0, dur) for step, dur in ((1, 0), (5, 4000))),
                         event("user_annotation", f"{STEP}9", 9000, 4000), LAUNCH, kernel(50, 500), kernel(9500, 9)],
-    "no size of the first block": [*(event("user_annotation", f"{STEP}{step}", 1000 * step, 1000) for step in range(5)),
-                                   *(memory(1500 + 1000 * step, 4096 * step, **({"Bytes": 4096} if step else {}))
-                                     for step in range(5))],
+    "no total at first": [*(event("user_annotation", f"{STEP}{step}", 1000 * step, 1000) for step in range(5)),
+                          *(memory(500 + 1000 * step, **({"Total Allocated": 4096 * step} if step else {}))
+                            for step in range(5))],
     "negative": [event("user_annotation", f"{STEP}1", 0, -1000), LAUNCH, kernel(50, -500)],
 }  # fmt: skip
 
