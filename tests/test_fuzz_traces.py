@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from stepscope.importers.kineto.repair_step import AFTER, step
+from stepscope.importers.kineto.pieces import AFTER
+from stepscope.importers.kineto.repair_step import step
 
 from .thoroughness import tries
 

@@ -88,7 +88,7 @@ def test_workers_win_for_samples_that_wait_and_it_is_remembered(folder: Path) ->
     assert found["change"]["place"]["line"] == LINE
     assert found["change"]["code"].endswith(", num_workers=2)")
     assert done.stderr.count("stepscope: num_workers=2: ") >= 2
-    trials = sorted((folder / found["folder"]).iterdir())
+    trials = sorted(path for path in (folder / found["folder"]).iterdir() if path.is_dir())
     assert len(trials) == found["trials"]
     assert json.loads((trials[0] / "end.json").read_text())["signal"] == 15
     output = (trials[0] / "output.txt").read_text()
