@@ -75,7 +75,16 @@ def test_a_tuning_that_has_not_ended_is_a_list_of_runs(tuning: Path) -> None:
     assert [run.path.name for run in runs_in(str(tuning))] == ["01-as-it-is"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"base": "01-as-it-is", "tried": [1]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"base": "01-as-it-is", "tried": [1]}',
+        *(f'{{"base": "{base}", "tried": []}}' for base in (".", "..", "/")),
+    ],
+)
 def test_a_damaged_file_is_told(tuning: Path, text: str) -> None:
     (tuning / TUNING).write_text(text)
     with pytest.raises(BadInput, match="is not what `stepscope tune` writes"):

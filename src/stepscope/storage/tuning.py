@@ -36,9 +36,10 @@ def tuning_in(folder: AnyPath) -> Tuning | None:
     try:
         told = json.loads((folder / TUNING).read_text(encoding="utf-8"))
         rows = [_row(row) for row in told["tried"]]
-        return Tuning(
-            base=folder / str(told["base"]), trials=pl.DataFrame(rows, schema=polars_schema(TABLES["trials"]))
-        )
+        base = folder / told["base"]
+        if base.parent != folder or base.name == "..":
+            raise ValueError("its first trial is not in this folder")
+        return Tuning(base=base, trials=pl.DataFrame(rows, schema=polars_schema(TABLES["trials"])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pl.exceptions.PolarsError) as error:
         how = f"Open one of its trials: `stepscope report {folder}/NAME`."
         raise BadInput(folder / TUNING, f"is not what `stepscope tune` writes: {error}", next_step=how) from error
