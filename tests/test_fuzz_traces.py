@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from stepscope.analyses.lib.markers import unrecorded
 from stepscope.importers.kineto.pieces import AFTER
 from stepscope.importers.kineto.repair_step import step
+from stepscope.storage import open_run
 
 from .thoroughness import tries
 
@@ -52,8 +54,6 @@ FOUND: dict[str, list[dict[str, Any]]] = {
     "huge line": [event("python_function", f"a.py({10**30}): f", 0, 100), event("cpu_op", "aten::mm", 1, 5)],
     "huge sizes": [event("cpu_op", "aten::mm", 1, 5,
                          args={"Input Dims": [[10**18] * 9] * 2, "Input type": ["float"] * 2})],
-    "windows at once": [*(event("user_annotation", f"{STEP}{step}", 0, dur) for step, dur in ((1, 0), (5, 4000))),
-                        event("user_annotation", f"{STEP}9", 9000, 4000), LAUNCH, kernel(50, 500), kernel(9500, 9)],
     "no total at first": [*(event("user_annotation", f"{STEP}{step}", 1000 * step, 1000) for step in range(5)),
                           *(memory(500 + 1000 * step, **({"Total Allocated": 4096 * step} if step else {}))
                             for step in range(5))],
@@ -64,6 +64,15 @@ FOUND: dict[str, list[dict[str, Any]]] = {
 def test_a_list_that_is_valid_after_all_is_read_on(tmp_path: Path) -> None:
     """The scanner stops at a number that is too long for it; the window then ends with a valid list."""
     assert step(b', {"ts": 1e400}]', AFTER, is_end=False, is_first=True) is None
+
+
+def test_between_windows_that_overlap_is_no_time(tmp_path: Path) -> None:
+    spans = ((1, 0, 4000), (5, 1000, 1000), (9, 9000, 4000))
+    marks = [event("user_annotation", f"{STEP}{number}", start, length) for number, start, length in spans]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*marks, event("cpu_op", "aten::mm", 1, 5)]}))
+    between = unrecorded(open_run(path, use_cache=False), 0)
+    assert (between / 1000).tolist() == [[4000, 9000]]
 
 
 @pytest.mark.parametrize("name", FOUND)

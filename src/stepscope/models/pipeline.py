@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import device_idle
+from stepscope.analyses.bound.lib.device_shares import idle_by_rank
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.analyses.lib.cores import job_cores
@@ -253,11 +253,8 @@ def _exposed(run: Run, rank: int) -> float | None:
     """Share of the waits in which no device works; None where there is a device and no trace tells."""
     if not _has_device(run):
         return 1.0
-    try:
-        known = [row.wait_exposed for row in device_idle(run) if row.rank == rank]
-    except MissingData:
-        return None
-    return known[0] if known else None
+    known = idle_by_rank(run).get(rank)
+    return known.wait_exposed if known else None
 
 
 def _ranks_on_host(run: Run, rank: int) -> int:

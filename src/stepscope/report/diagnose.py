@@ -266,7 +266,7 @@ def _gaps(run: Run, rank: int, idle: float) -> tuple[tuple[float, str], ...]:
     whole = int(gaps["duration"].sum())
     if int(longest["duration"].sum()) < MOST * whole or whole < SEEN * idle * max(steps, 1):
         return ()
-    needed = longest.filter(pl.col("duration") >= WORTH_TELLING * int(gaps["duration"].sum()))
+    needed = longest.filter(pl.col("duration") >= WORTH_TELLING * whole)
     return tuple((float(time), doing or "") for time, doing in needed.select("duration", "activity").iter_rows())
 
 

@@ -23,6 +23,7 @@ from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, cuts, withou
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.markers import data_waits
 from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU
+from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.lib.trace_phases import traced_steps
 from stepscope.analyses.memory.device_allocations import device_allocations
 from stepscope.analyses.steps.steady_steps import steady_steps
@@ -30,7 +31,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, intersect, spans, subtract, total, union
 from stepscope.core.run import Analysis, Run, chain
 
-__all__ = ["SHORTEST", "DeviceIdle", "device_idle", "inflated_by"]
+__all__ = ["SHORTEST", "DeviceIdle", "device_idle", "idle_by_rank", "inflated_by"]
 
 SHORTEST = 1_000_000
 """ns: in less than a millisecond a single launch decides about all shares."""
@@ -82,6 +83,16 @@ class DeviceIdle:
 def device_idle(run: Run) -> tuple[DeviceIdle, ...]:
     """One row for each rank with device work, by rank. Raises MissingData without device work."""
     return run.per_rank(_device_idle, chain)
+
+
+def idle_by_rank(run: Run) -> dict[int, DeviceIdle]:
+    """The same rows by rank; none where no GPU computes, or no trace tells of it."""
+    if not has_gpu(run):
+        return {}
+    try:
+        return {row.rank: row for row in device_idle(run)}
+    except MissingData:
+        return {}
 
 
 def _device_idle(run: Run) -> tuple[DeviceIdle, ...]:

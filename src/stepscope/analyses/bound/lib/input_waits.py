@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
-from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.bound.lib.device_shares import DeviceIdle, idle_by_rank
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
@@ -73,9 +72,4 @@ def input_share(run: Run, row: DeviceIdle) -> float:
 
 def _devices(run: Run) -> dict[int, DeviceIdle]:
     """The ranks of which a trace tells how much of a wait leaves the device without work."""
-    if not has_gpu(run):
-        return {}
-    try:
-        return {row.rank: row for row in device_idle(run) if row.wait_exposed is not None}
-    except MissingData:
-        return {}
+    return {rank: row for rank, row in idle_by_rank(run).items() if row.wait_exposed is not None}

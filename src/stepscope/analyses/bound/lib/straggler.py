@@ -6,9 +6,8 @@ from statistics import median
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import device_idle
+from stepscope.analyses.bound.lib.device_shares import idle_by_rank
 from stepscope.analyses.communication.late_ranks import late_ranks
-from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
@@ -78,16 +77,8 @@ def _mean_step(run: Run, rank: int) -> float | None:
         return None
     if not isinstance(mean, int | float) or mean <= 0:
         return None
-    return _device_steps(run).get(rank, float(mean))
-
-
-def _device_steps(run: Run) -> dict[int, float]:
-    if not has_gpu(run):
-        return {}
-    try:
-        return {row.rank: row.step for row in device_idle(run)}
-    except MissingData:
-        return {}
+    device = idle_by_rank(run).get(rank)
+    return float(mean) if device is None else device.step
 
 
 def _recorded(run: Run, rank: int) -> float:
@@ -118,12 +109,7 @@ def _waits(run: Run) -> dict[int, float]:
 
 def _computing(run: Run) -> dict[int, float]:
     """Mean time in a step in which a kernel computes, by rank; nothing where the CPU computes."""
-    if not has_gpu(run):
-        return {}
-    try:
-        return {row.rank: row.compute for row in device_idle(run)}
-    except MissingData:
-        return {}
+    return {rank: row.compute for rank, row in idle_by_rank(run).items()}
 
 
 def delay_by_late_rank(run: Run, rank: int) -> float:
