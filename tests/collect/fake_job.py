@@ -70,7 +70,7 @@ class Job:
         self.notes: list[str] = []
         self.phases: list[int] = []  # while an original function runs
         self.trained: list[int] = []
-        self.inner_loops: list[int] = []
+        self.outer_loops: list[tuple[tuple[int, int], int]] = []
         self.probe = probe(kind)
         clock, hooks = self.probe.clock, self.probe.hooks
         self.emit: Callable[[bytes], Any] = self._emit
@@ -98,8 +98,8 @@ class Job:
     def found_training(self, use: LoaderUse) -> None:
         self.trained.append(use.id)
 
-    def found_inner_loop(self, step: int) -> None:
-        self.inner_loops.append(step)
+    def found_outer_loop(self, before: tuple[int, int], step: int) -> None:
+        self.outer_loops.append((before, step))
 
     def clock_failed(self, what: str, error: BaseException) -> None:
         self.notes.append(f"{what}: {error}")

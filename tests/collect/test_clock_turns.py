@@ -91,8 +91,22 @@ def test_an_optimizer_around_others_that_are_made_anew_ends_the_steps(job: Job) 
                 job.backward(30)
                 job.optimize(inner, 4)
         job.optimize(outer, 5)
-    assert job.inner_loops == [12]
+    assert job.outer_loops == [((0, 5), 12)]
     assert [row["micro_batches"] for row in job.rows] == [1] * 12 + [0, 6, 6, 6]
+
+
+def test_an_outer_optimizer_with_a_backward_ends_its_first_step_itself(job: Job) -> None:
+    outer, source = Optimizer(), job.loader()
+    for _ in range(4):
+        inner = Optimizer()
+        for _ in range(3):
+            job.backward(30)
+            job.optimize(inner, 4)
+        job.fetch(source, 10)
+        job.backward(30)
+        job.optimize(outer, 5)
+    assert [row["micro_batches"] for row in job.rows][-2:] == [4, 4]
+    assert job.outer_loops == [((0, 3), 7)]
 
 
 def test_an_optimizer_made_for_each_sample_loses_no_step(job: Job) -> None:

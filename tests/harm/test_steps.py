@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
+import polars as pl
 import pytest
+
+from stepscope.storage import open_run
 
 from ..collect.conftest import Process
 from .conftest import Both
@@ -20,21 +23,26 @@ def test_steps_are_those_that_the_job_counts(both: Callable[..., Both]) -> None:
     assert run.bare.seen[:2] == run.recorded.seen[:2]
     assert run.bare.code == 0
     processes = sorted(run.recording.processes, key=lambda process: int(process.process["rank"]))
-    counted = {name: len(process.steps) for name, process in zip(NAMES, processes, strict=True)}
+    counted = {name: steps_of(process) for name, process in zip(NAMES, processes, strict=True)}
     assert counted == {line.split()[0]: int(line.split()[1]) for line in run.bare.out.splitlines()}
     for name, process in zip(NAMES, processes, strict=True):
         assert {step.samples for step in process.steps} == {-1 if name in WITHOUT_LOADER else 4}, name
         check(name, process)
 
 
+def steps_of(process: Process) -> int:
+    """Steps as a reader of the run has them: of an outer loop those at its start were recorded in parts."""
+    steps = open_run(process.folder.parent).optional("steps")
+    return steps.filter(pl.col("pid") == str(process.process["pid"])).height
+
+
 def check(name: str, process: Process) -> None:
     """What else is known of a job's steps."""
     whys = [note["why"] for note in process.notes]
+    assert whys == [], name
     if name == "meta":
-        assert [why.split(" of optimizers")[0] for why in whys] == ["12 steps"]
         assert [step.micro_batches for step in process.steps] == [1] * 12 + [0] + [6] * 4
         return
-    assert whys == [], name
     backwards = {"adversaries": {1, 2}, "functional": {0}, "saliency": {1, 4}}
     assert {step.micro_batches for step in process.steps} == backwards.get(name, {1}), name
     if name == "saliency":

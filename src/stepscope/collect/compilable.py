@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-__all__ = ["compilable", "keep_compiler_out", "run_as_it_is", "uncompiled"]
+__all__ = ["compilable", "keep_compiler_out", "run_as_it_is"]
 
 
 @followed
@@ -49,19 +49,3 @@ def keep_compiler_out(trace_rules: ModuleType) -> None:
         is_package = os.path.exists(os.path.join(folder, name, "__init__.py"))
         if name != os.path.basename(__file__) and (ending == ".py" or is_package) and module != "__init__":
             trace_rules.add(f"stepscope.collect.{module}")
-
-
-def uncompiled(function: Callable[[int], int]) -> Callable[[int], int]:
-    """`function`, of which torch.compile compiles nothing, though a compiled function may have called it."""
-
-    def call(step: int) -> int:
-        frames = sys.modules.get("torch._C._dynamo.eval_frame")
-        if frames is None:
-            return function(step)
-        before = frames.set_eval_frame(None)
-        try:
-            return function(step)
-        finally:
-            frames.set_eval_frame(before)
-
-    return call

@@ -12,7 +12,6 @@ from ..run_format import files
 from ..run_format.options import RecordingOptions
 from ..run_format.records import FLAG_TRACING, STEP
 from . import facts, fields
-from .compilable import uncompiled
 from .guards import own_errors
 from .origins import Origins
 from .recorder import Recorder, leave_ending, leave_note
@@ -20,7 +19,8 @@ from .registry import Registry
 from .sources import Sources
 from .step_clock.clock import State, StepClock
 from .step_clock.observer import Observer
-from .step_clock.uncounted import inner_loop, leave_stepless, left_out
+from .step_clock.uncounted import leave_stepless, left_out, outer_loop
+from .uncompiled import uncompiled
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class Session(Observer):
     def identify(self, iterator: Any) -> LoaderUse:
         return self.registry.identify(iterator)
 
-    def found_inner_loop(self, step: int) -> None:
-        self.note(*inner_loop(step))
+    def found_outer_loop(self, before: tuple[int, int], step: int) -> None:
+        self.learn(outer_loop(before, step))
 
     def found_training(self, use: LoaderUse) -> None:
         self.learn({"kind": "train_loader", "id": use.id})

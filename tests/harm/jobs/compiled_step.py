@@ -22,7 +22,7 @@ compiled = torch.compile(step, backend="eager")
 loss = torch.zeros(())
 for (batch,) in DataLoader(TensorDataset(torch.randn(160, 8)), 4):
     loss = compiled(batch)
-print(sum(counters["graph_break"].values()), dict(counters["stats"]), loss.item())
+print(sum(counters["graph_break"].values()), dict(counters["stats"]), dict(counters["frames"]), loss.item())
 counters.clear()
 only = torch.compile(lambda: optimizer.step(), backend="eager")
 for (batch,) in DataLoader(TensorDataset(torch.randn(80, 8)), 4):

@@ -345,7 +345,7 @@ class StepClock(TrainingThread):
             if is_to == SPLITS and seen.piece is not None:
                 self._split(seen.piece)
             if turns.is_outer:
-                self.observer.found_inner_loop(step)
+                self.observer.found_outer_loop(turns.outer_before, step)
             self.close(end, 0)
 
     def _vacant(self) -> None:

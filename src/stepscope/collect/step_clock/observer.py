@@ -36,8 +36,11 @@ class Observer:
     def found_training(self, use: LoaderUse) -> None:
         """This loader trains."""
 
-    def found_inner_loop(self, step: int) -> None:
-        """The steps before `step` were ended by optimizers inside the loop of the one that ends steps from now on."""
+    def found_outer_loop(self, before: tuple[int, int], step: int) -> None:
+        """The optimizer around others, which ends `step`, is known now: the records up to it are parts of steps.
+
+        `before`: first and last record of its step before.
+        """
 
     def clock_failed(self, what: str, error: BaseException) -> None:
         """The clock has stopped for good."""

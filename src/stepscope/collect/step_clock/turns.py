@@ -37,16 +37,16 @@ _NEVER = -1
 class Seen:
     """One optimizer that stepped. `number`: in the order in which they first did; `born`: the step in flight then.
 
-    Of its last step: `last`, the step of the training; `known`, how many optimizers had been met by then; `once`,
-    whether it was the only one in its turn. `piece` is what `piece_of`, a step in flight, was when this optimizer
-    first stepped in it.
+    Of its last step: `last`, the step of the training, and `next`, the first one after it; `known`, how many optimizers
+    had been met by then; `once`, whether it was the only one in its turn. `piece` is what `piece_of`, a step in flight,
+    was when this optimizer first stepped in it.
     """
 
-    __slots__ = ("born", "companion", "known", "last", "number", "once", "piece", "piece_of", "reference")
+    __slots__ = ("born", "companion", "known", "last", "next", "number", "once", "piece", "piece_of", "reference")
 
     def __init__(self, reference: Any, number: int, born: int) -> None:
         self.reference, self.number, self.born = reference, number, born
-        self.last = self.piece_of = _NEVER
+        self.last = self.next = self.piece_of = _NEVER
         self.known = number
         self.once = self.companion = False
         self.piece: Piece | None = None
@@ -57,7 +57,7 @@ class Turns:
 
     __slots__ = (
         "_bare", "_displaced", "_displaced_in", "_last_other", "_outer", "_since", "_without_backward",
-        "bare_steps", "by_identity", "leader", "met", "number", "vacant",
+        "bare_steps", "by_identity", "leader", "met", "number", "outer_before", "vacant",
     )  # fmt: skip
 
     def __init__(self, vacant: Callable[[], Any], met: Callable[[Any], Any]) -> None:
@@ -67,6 +67,7 @@ class Turns:
         self.number = self.bare_steps = 0
         self._since = 0  # the first step that the leader has ended
         self._outer = self._without_backward = False
+        self.outer_before = (0, _NEVER)  # first and last record of the step before, when an outer loop became known
         self._displaced: Seen | None = None
         self._displaced_in = self._last_other = _NEVER
 
@@ -82,6 +83,7 @@ class Turns:
         self._last_other = step
         if seen is not self.leader:
             seen.once, seen.last, seen.known = seen.last != step, step, self.number
+            seen.next = step
         return seen, is_to
 
     def lead(self, optimizer: Any, step: int) -> None:
@@ -106,6 +108,8 @@ class Turns:
             self._without_backward = not backward
             return SPLITS if again else ENDS
         if self._is_around(seen, leader, step):
+            own = seen.next - seen.last  # 1: it ended its step itself
+            self.outer_before = max(0, 2 * seen.next - step - own), seen.next - 1
             self._lead(seen, step)
             self._outer = True
             return ENDS
@@ -139,7 +143,7 @@ class Turns:
     def _lead(self, seen: Seen, step: int) -> None:
         before = self.leader
         if before is not None and before is not seen and step > self._since:
-            before.last, before.once = step - 1, step - self._since == 1
+            before.last, before.next, before.once = step - 1, step, step - self._since == 1
             before.known = seen.number if seen.born > before.last else self.number
         self.leader, self._since = seen, step
         self._outer = seen.companion = False

@@ -1,4 +1,4 @@
-"""What the clock saw of a training that no record tells of: steps left out, or a whole process without any."""
+"""What the clock saw of a training that the records alone do not tell: steps left out, or recorded in parts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from .training_thread import OFF
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
+    from typing import Any
+
     from .clock import StepClock
 
-__all__ = ["STEPLESS", "inner_loop", "leave_stepless", "left_out"]
+__all__ = ["STEPLESS", "leave_stepless", "left_out", "outer_loop"]
 
 STEPLESS = "stepless.jsonl"
 """File of the run directory: what processes did that ended without a step."""
 
 
-def inner_loop(step: int) -> tuple[str, str]:
-    """The note about the steps before `step`: optimizers had ended them that are inside the loop of another."""
-    why = f"{step} steps of optimizers inside the outer loop were counted before it was known: its second step"
-    return "outer steps at the start", why
+def outer_loop(before: tuple[int, int], step: int) -> dict[str, Any]:
+    """The fact about an outer loop that was not known before `step`: which records are one step together."""
+    return {"kind": "outer_loop", "steps": [before, (before[1] + 1, step)]}
 
 
 def left_out(clock: StepClock) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from stepscope.importers import append
 from stepscope.importers.run_dir.clocks import clock_of
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, read_object, text, word
 from stepscope.importers.run_dir.loading import add_loading
+from stepscope.importers.run_dir.outer_steps import outer_steps
 from stepscope.importers.run_dir.sources import add_sources
 from stepscope.importers.run_dir.stacks import add_stacks
 from stepscope.importers.run_dir.steps import add_steps
@@ -77,8 +78,9 @@ def add_recorded(process: Process, sink: Sink) -> tuple[Row, list[Row]]:
     _add_optimizers(process, facts, sink)
     _add_meta(process, facts, sink)
     windows = read_lines(process.folder / files.WINDOWS, note)
-    merged = add_steps(process.folder, process.rank, process.pid, windows, note, sink)
-    add_stacks(process.folder, process.rank, process.pid, merged, note, sink)
+    outer = outer_steps(facts)
+    merged = add_steps(process.folder, process.rank, process.pid, windows, outer, note, sink)
+    add_stacks(process.folder, process.rank, process.pid, outer, merged, note, sink)
     _add_windows(process, windows, sink)
     known: set[tuple[str, int]] = set()
     add_sources(read_lines(process.folder / files.SOURCES, note), process.rank, process.pid, known, note, sink)

@@ -10,6 +10,7 @@ from stepscope.core.schema import TABLES
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, number, read_lines, word
 from stepscope.importers.run_dir.merged_steps import Merged, nearest_steps
+from stepscope.importers.run_dir.outer_steps import OuterSteps
 from stepscope.importers.run_dir.records import LINE, Records, open_records
 from stepscope.importers.run_dir.steps import series
 from stepscope.run_format.files import LINES
@@ -24,12 +25,14 @@ MOST_SAMPLES = 200_000
 third digit, and to class and count more takes seconds."""
 
 
-def add_stacks(folder: AnyPath, rank: int, pid: str, merged: Merged | None, note: Note, sink: Sink) -> None:
+def add_stacks(
+    folder: AnyPath, rank: int, pid: str, outer: OuterSteps, merged: Merged | None, note: Note, sink: Sink
+) -> None:
     """Add the samples of lines, each with the frames that its stack id stands for; `merged` if the steps were."""
     found = _read_samples(folder, note)
     if found is None:
         return
-    rows = found.rows
+    rows, steps = found.rows, outer.whole(found.rows["step"])
     phases, phase = np.unique(rows["phase"], return_inverse=True)
     names = pl.Series([PHASES[number] if number < len(PHASES) else "other" for number in phases.tolist()])
     sink.add(
@@ -37,7 +40,7 @@ def add_stacks(folder: AnyPath, rank: int, pid: str, merged: Merged | None, note
         {
             "rank": pl.repeat(rank, len(rows), dtype=pl.Int32, eager=True),
             "pid": pl.repeat(pid, len(rows), dtype=pl.String, eager=True),
-            "step": series(rows["step"] if merged is None else nearest_steps(merged, rows["step"])),
+            "step": series(steps if merged is None else nearest_steps(merged, steps)),
             "phase": names.gather(phase),
             "collector": pl.Series((rows["flags"] & FLAG_COLLECTOR) != 0),
             **_samples(folder, rows, found.to_epoch, note),

@@ -13,6 +13,7 @@ from stepscope.core.paths import AnyPath, is_file
 from stepscope.importers.run_dir.json_files import Note, Row, number, word
 from stepscope.importers.run_dir.merged_steps import PARTS, Merged, StepMerger
 from stepscope.importers.run_dir.old_steps import OldSteps, read_old
+from stepscope.importers.run_dir.outer_steps import OuterSteps
 from stepscope.importers.run_dir.records import STEP, RecordFile, open_records
 from stepscope.importers.run_dir.rows import joined
 from stepscope.importers.run_dir.whole_steps import WHOLE, device_steps, sound_steps
@@ -31,14 +32,17 @@ digit, and a report of them takes some 0.5 GB."""
 _Rows = npt.NDArray[np.void]
 
 
-def add_steps(folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], note: Note, sink: Sink) -> Merged | None:
+def add_steps(
+    folder: AnyPath, rank: int, pid: str, windows: Sequence[Row], outer: OuterSteps, note: Note, sink: Sink
+) -> Merged | None:
     """Add the steps of a process, whose traced windows are given; returns how they were merged, if they were."""
     file = open_records(folder / files.STEPS, STEP, note)
     if file is None:
         return None
     old = read_old(folder, note)
     file = replace(file, first=old.replaced)
-    pieces = (_in_traces(piece, windows) for piece in sound_steps(file, device_steps(folder, note), note))
+    sound = outer.put_together(sound_steps(file, device_steps(folder, note), note))
+    pieces = (_in_traces(piece, windows) for piece in sound)
     first = list(_up_to(MOST, pieces))
     rows = joined([np.empty(0, WHOLE), *first])
     if len(rows) <= MOST and not len(old.rows):
