@@ -213,7 +213,7 @@ def test_ranks_without_data_leave_the_others_alone(ranks_in: RanksIn) -> None:
 def test_a_missing_result_is_kept(ranks_in: RanksIn, opened: list[str]) -> None:
     run = open_run(ranks_in("two", rank_0=0, rank_1=1), workers=HERE, first=_stacks)
     for _ in range(2):
-        with pytest.raises(MissingData, match="stacks table"):
+        with pytest.raises(MissingData, match="line samples"):
             _stacks(run)
     assert len(opened) == 2
 

@@ -32,7 +32,7 @@ from stepscope.core.intervals import total
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
-_RECORD = f"{RECORD_STEPS}; in a trace they are marked by calling the profiler's step() after each"
+_RECORD = f"{RECORD_STEPS}; in a trace, call the profiler's step() after each step"
 
 COLUMNS = (
     RANK,
