@@ -204,7 +204,7 @@ def test_a_verdict_without_figures_invents_none() -> None:
         "unknown", None, 4_430_000, "no lines", steps=1, unexplained=0.93, why_unexplained="Stacks slow it"
     )
     assert sentence(hidden) == (
-        "Unknown: the device idles 93 % of one 4.43 ms step for an unknown cause. Stacks slow it."
+        "Unknown: the device idles 93 % of one 4.43 ms step, and the trace cannot say why. Stacks slow it."
     )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
     assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."

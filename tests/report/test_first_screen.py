@@ -117,7 +117,7 @@ def test_idle_time_that_nothing_explains_is_told_beside_a_smaller_limit() -> Non
     found = sentence(verdict)
     assert "exposed communication takes " in found
     assert "The device idles 4" in found or "The device idles 5" in found
-    assert "for an unknown cause. Recording shapes slows the host. Record a window without shapes:" in found
+    assert "and the trace cannot say why. Recording shapes slows the host. Record a window without shapes:" in found
     assert verdict.next_step == "Record a window without shapes: `stepscope run --trace 10:13 -- COMMAND`"
 
 
@@ -306,3 +306,15 @@ def test_without_steps_the_longest_gaps_are_told_with_the_verdict() -> None:
     verdict = diagnose(synth.run()).verdict
     assert verdict.bound == "host"
     assert "in cudaFree" in sentence(verdict)
+
+
+def test_a_title_names_one_collective_only_where_it_has_all_of_the_time() -> None:
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.kernel(start, start + 40)
+        synth.kernel(start + 40, start + 80, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9")
+        synth.kernel(start + 80, start + 95, "ncclDevKernel_AllGather_RING_LL", stream="9")
+    (finding,) = [block.finding for block in diagnose(synth.run()).findings if block.rule == "exposed-communication"]
+    assert title_text(finding.title) == "Communication, mostly all_reduce, is exposed 55 ms per step (55 %)"

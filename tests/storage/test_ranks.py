@@ -43,10 +43,10 @@ MIXED = {
 }
 
 
-@pytest.fixture(params=["GPU and NCCL", "CPU and gloo", "spans of a worker", "all kinds", "a run directory"])
+@pytest.fixture(params=["GPU and NCCL", "CPU and gloo", "spans of a worker", "all kinds", "a run folder"])
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A folder of real traces, or a run directory of two ranks."""
-    if request.param == "a run directory":
+    """A folder of real traces, or a run folder of two ranks."""
+    if request.param == "a run folder":
         run: Path = request.getfixturevalue("two_runs")[0]
         return run
     corpus: Path = request.getfixturevalue("corpus")

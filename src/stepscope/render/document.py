@@ -102,7 +102,7 @@ class Report:
     def checks(self) -> Table:
         """Every rule: what it found, or what it lacks and how to get that; rules that lack the same share a row."""
         found = Counter(block.rule for block in self.findings)
-        looked = ((rule, found[rule] or None, "", "") for rule in self.checked)
+        looked = ((rule, found[rule], "", "") for rule in self.checked)
         by_need: dict[tuple[str, str], list[str]] = {}
         for one in self.unchecked:
             by_need.setdefault((one.missing, one.how), []).append(one.rule)

@@ -237,14 +237,14 @@ def _unexplained(verdict: Verdict) -> str:
     """The part of the step that is larger than the limit and that nothing in the run explains; or the long gaps."""
     if verdict.unexplained is not None:
         return f" The device idles {_idle(verdict)}."
-    return f" Longest: {_gaps(verdict)}." if verdict.gaps else ""
+    return f" Longest {plural(len(verdict.gaps), 'gap')}: {_gaps(verdict)}." if verdict.gaps else ""
 
 
 def _idle(verdict: Verdict, of_step: str = "") -> str:
     """How much, and the gaps where they are few, else what hides the cause."""
     idle = f"{quantity(verdict.unexplained, 'ratio')}{of_step}"
     if not verdict.gaps:
-        return f"{idle} for an unknown cause. {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
+        return f"{idle}, and the trace cannot say why. {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
     return f"{idle}, mostly in {counted(len(verdict.gaps), 'gap')}: {_gaps(verdict)}"
 
 

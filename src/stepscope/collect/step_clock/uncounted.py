@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["STEPLESS", "inner_loop", "leave_stepless", "left_out"]
 
 STEPLESS = "stepless.jsonl"
-"""File of the run directory: what processes did that ended without a step."""
+"""File of the run folder: what processes did that ended without a step."""
 
 
 def inner_loop(step: int) -> tuple[str, str]:

@@ -122,7 +122,7 @@ def _sources(skipped: pl.DataFrame) -> list[str]:
 
 
 def _not_read(run: Run, unread: pl.DataFrame) -> list[Block]:
-    """Files of which nothing was read; a part of a file or run directory that was read otherwise is none."""
+    """Files of which nothing was read; a part of a file or run folder that was read otherwise is none."""
     processes = run.optional("processes")["source"].drop_nulls().unique()
     opened = [*processes, *run.optional("meta")["source"].drop_nulls().unique()]
     unread = unread.unique("source", keep="first", maintain_order=True)

@@ -94,7 +94,13 @@ def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:
     except MissingData:
         return None
     rows = rows.sort("exposed", "duration", descending=True, nulls_last=True, maintain_order=True)
-    return rows.row(0, named=True) if rows.height else None
+    if rows.is_empty():
+        return None
+    most = rows.row(0, named=True)
+    alone = rows["collective"].n_unique() == 1
+    if most["exposed"] is not None:
+        alone = most["exposed"] >= ALONE * float(rows["exposed"].sum())
+    return {**most, "alone": alone}
 
 
 def _title(collective: str, group: str, row: Exposed, most: dict[str, str | int | None] | None) -> Title:
@@ -103,8 +109,7 @@ def _title(collective: str, group: str, row: Exposed, most: dict[str, str | int 
     if not collective:
         return Title("Communication is exposed {} per step ({})", figures)
     who = collective + (f" of {group} parallelism" if group not in ("", "world") else "")
-    own = most["exposed"] if most else None
-    if own is not None and float(own) / row.steps < ALONE * row.told:
+    if most and not most["alone"]:
         return Title("Communication, mostly {}, is exposed {} per step ({})", (who, *figures))
     return Title("{} is exposed {} per step ({})", (who, *figures))
 

@@ -45,9 +45,18 @@ def build(run: Run) -> list[Block]:
         return [bars, Text("One traced step."), *_collectives(run)]
     return [
         bars,
-        Text(f"Mean of {many(table.height, 'traced step')}.", (Value(table.height, "count"),)),
+        _mean_of(table),
         *_collectives(run),
     ]
+
+
+def _mean_of(table: pl.DataFrame) -> Text:
+    """How many steps the bar is the mean of, and of how many ranks where there are several."""
+    ranks = table["rank"].n_unique()
+    text, values = f"Mean of {many(table.height, 'traced step')}", [Value(table.height, "count")]
+    if ranks > 1:
+        text, values = f"{text} of {many(ranks, 'rank')}", [*values, Value(ranks, "count")]
+    return Text(f"{text}.", tuple(values))
 
 
 def _with_operators(run: Run, table: pl.DataFrame) -> pl.DataFrame:
