@@ -294,9 +294,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "what",
             pl.String,
             None,
-            "system CPU, job CPU, other CPU (of processes outside the job), job memory, core wait (part of the time "
-            "that the main thread of a rank could run but had no core), helper core wait (the same of all processes of "
-            "the job that train nothing, such as loader workers, added), GPU n utilization, GPU n memory, GPU n power",
+            "system CPU, job CPU, job memory, GPU n utilization, GPU n memory or GPU n power. Other CPU is that of "
+            "processes outside the job. Core wait is the share of time in which a rank's main thread had no core. "
+            "Helper core wait is the same, summed over processes of the job that do not train.",
         ),
         Column("value", pl.Float64, None, "value in the unit of the next column"),
         Column("unit", pl.String, None, "ratio, cores, bytes or watts"),

@@ -1,11 +1,11 @@
 """Module instances by where they are called: a tree, with host and device time in forward and in backward.
 
 One row is a module instance below one parent, in one pass, summed over its calls. A module is named by its path of
-instances such as `ResNet_0.Sequential_3.BasicBlock_6`: class and number in order of first call, as traces do not hold
-attribute names. The passes are `forward`, `backward` (the autograd functions that undo the module's operators,
-found by autograd's sequence numbers, with the accumulation of the gradients that they make) and `recompute` (called
-again during backward, as activation checkpointing does). Rows are in order of ranks, the tree and the pass, siblings
-by their first call.
+instances, such as `ResNet_0.Sequential_3.BasicBlock_6`: class and number in order of first call. Traces do not hold
+attribute names. The passes are `forward`, `backward` (the autograd functions that undo the module's operators, found by
+autograd's sequence numbers, with the accumulation of the gradients that they make) and `recompute` (called again during
+backward, as activation checkpointing does). Rows are in order of ranks, the tree and the pass, siblings by their first
+call.
 
 Times are ns. An instant of a thread belongs to the innermost module or autograd function around it. Device work belongs
 to the innermost around the call that launched it. So `self` is without modules inside, and the self times of all rows
