@@ -93,7 +93,7 @@ def test_ranks_that_were_not_opened_are_told() -> None:
     )
     stream = io.StringIO()
     print_report(console_for(stream), assemble(run))
-    assert "Opened: 2 of 128 ranks." in stream.getvalue()
+    assert "2 of 128 ranks opened." in stream.getvalue()
 
 
 def idle(*, shapes: bool) -> Run:
@@ -168,7 +168,7 @@ def test_the_breakdown_says_where_collectives_are() -> None:
 def test_without_steps_nothing_is_called_a_step() -> None:
     run = Synth().kernel(0, 40).kernel(60, 100).run()
     (text,) = [block for block in SECTIONS.get("workload").build(run) if isinstance(block, Text)]
-    assert "The time of device activity: {} compute" in text.text
+    assert "From first to last device work: {} compute" in text.text
     assert "mean step" not in text.text
 
 
@@ -318,3 +318,13 @@ def test_a_title_names_one_collective_only_where_it_has_all_of_the_time() -> Non
         synth.kernel(start + 80, start + 95, "ncclDevKernel_AllGather_RING_LL", stream="9")
     (finding,) = [block.finding for block in diagnose(synth.run()).findings if block.rule == "exposed-communication"]
     assert title_text(finding.title) == "Communication, mostly all_reduce, is exposed 55 ms per step (55 %)"
+
+
+@pytest.mark.parametrize(("name", "told"), [(None, [None, True]), ("NVIDIA H100", [False, True])])
+def test_whether_a_device_without_a_name_has_tensor_cores_is_not_known(
+    name: str | None, told: list[bool | None]
+) -> None:
+    synth = Synth().kernel(0, 40, "elementwise_kernel").kernel(40, 60, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn")
+    synth.add("devices", device=0, name=name)
+    (table,) = [block for block in SECTIONS.get("kernels").build(synth.run()) if isinstance(block, Table)]
+    assert [row[-1] for row in table.rows] == told

@@ -133,10 +133,10 @@ def _slowest(calls: tuple[WorkerCall, ...]) -> tuple[Evidence, ...]:
     """How long the slowest call of the user's own takes where batches are made."""
     if not calls:
         return ()
-    label = f"{short(calls[0].place.symbol)} time per batch"
+    name = short(calls[0].place.symbol)
     return (
-        Evidence(label=label, value=calls[0].mean, unit="ns", source="loader_spans"),
-        Evidence(label="share of loading time", value=calls[0].share, unit="ratio", source="loader_spans"),
+        Evidence(label=f"{name} time per call", value=calls[0].mean, unit="ns", source="loader_spans"),
+        Evidence(label=f"{name} share of loading", value=calls[0].share, unit="ratio", source="loader_spans"),
     )
 
 

@@ -99,8 +99,8 @@ def test_the_rule_points_at_the_slowest_call_in_the_workers() -> None:
     found = finding(two_workers_in_step())
     assert found.where == (Place(file="/d/a.py", line=4, symbol="__main__.Rows"),)
     values = {row.label: row.value for row in found.evidence}
-    assert values["Rows time per batch"] == 60 * MS
-    assert values["share of loading time"] == pytest.approx(60 / 68)
+    assert values["Rows time per call"] == 60 * MS
+    assert values["Rows share of loading"] == pytest.approx(60 / 68)
 
 
 def test_only_the_training_loader_counts_and_no_library() -> None:

@@ -21,7 +21,7 @@ _GROUPS = {
 _STEP = {
     "own": "without waiting",
     "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone",
-    "other": "neither", "compute_per_communication": "computing per communicating",
+    "other": "neither", "compute_per_communication": "computing / communicating",
 }  # fmt: skip
 _OVERLAP = {
     "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone", "other":

@@ -112,7 +112,7 @@ def _executes(run: Run) -> list[Block]:
         ranks, world = processes["rank"].n_unique(), processes["world_size"].max()
         where = f" on {hosts}" if hosts else ""
         if isinstance(world, int) and world > ranks:
-            prose.say(f"Opened: {{}} of {{}} ranks{where}.", (ranks, "count"), (world, "count"))
+            prose.say(f"{{}} of {{}} ranks opened{where}.", (ranks, "count"), (world, "count"))
         elif ranks == 1:
             prose.say(f"One process{where}.")
         else:
@@ -171,11 +171,11 @@ def _say_shares(prose: _Prose, run: Run) -> None:
     if known:
         shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
         parts = ", ".join(f"{{}} {words}" for words in known)
-        whole = "mean step" if _marks_steps(run) else "time of device activity"
+        whole = "The mean step" if _marks_steps(run) else "From first to last device work"
         if run.optional("processes")["rank"].n_unique() > 1:
-            prose.say(f"The {whole} of rank {{}}: {parts}.", (row["rank"], None), *shares)
+            prose.say(f"{whole} of rank {{}}: {parts}.", (row["rank"], None), *shares)
         else:
-            prose.say(f"The {whole}: {parts}.", *shares)
+            prose.say(f"{whole}: {parts}.", *shares)
 
 
 def _marks_steps(run: Run) -> bool:
