@@ -118,7 +118,7 @@ def test_idle_time_that_nothing_explains_is_told_beside_a_smaller_limit() -> Non
     assert "exposed communication takes " in found
     assert "The device idles 4" in found or "The device idles 5" in found
     assert "and the trace cannot say why. Recording shapes slows the host. Record a window without shapes:" in found
-    assert verdict.next_step == "Record a window without shapes: `stepscope run --trace 10:13 -- COMMAND`"
+    assert verdict.next_step == "record a window without shapes: `stepscope run --trace 10:13 -- COMMAND`"
 
 
 @pytest.mark.parametrize(

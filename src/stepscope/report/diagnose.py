@@ -41,7 +41,7 @@ WORTH_TELLING = 0.1  # of the idle time
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
 _OF_STEP = re.compile(r" (per|of) step$")  # behind a label
-_SEE_GAPS = "See what the host did in them: `stepscope show idle_gaps PATH`"
+_SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ warms up and never again, unless memory is full, fragmented, or emptied on purpo
 
 `stalled` is the device time that vanishes with the calls. A free waits until the device has done all its work. The
 device then has nothing to do until the host launches again. An allocation delays the host, which matters while the
-device is idle. Calls before the same launch are taken together. They count for the time in which all devices of the
-rank idle, from the first call to that launch or the work after it. They never count for longer than the calls took.
-Calls outside of marked steps and from the profiler's own code are left out.
+device is idle. Calls before the same launch are taken together. They count while all devices of the rank idle, from the
+first call to that launch or the work after it. They never count for longer than the calls took. Calls outside of marked
+steps and from the profiler's own code are left out.
 """
 
 import numpy as np

@@ -6,8 +6,9 @@ the time is that of the host, and the roof is unknown. `total` is the sum of the
 The roof of a call is the longer of two times: its FLOPs at the device's peak for the precision, and its bytes at the
 memory bandwidth; `roofline` is that time over the time taken. It exceeds 1 where caches spare the memory, and where an
 algorithm (Winograd, FFT) needs fewer operations. `lost` is the time taken beyond the roof. `limit` is launch where the
-mean call takes less than 5 µs, which no roof explains, else compute or memory, whichever takes longer at its peak.
-Definition: Williams, Waterman and Patterson, "Roofline", 2009. Peaks: `core/gpus.toml`, from the vendors' data sheets.
+mean call takes less than 5 µs, which no roof explains. Else it is compute or memory, whichever takes longer at its
+peak. Definition: Williams, Waterman and Patterson, "Roofline", 2009. Peaks: `core/gpus.toml`, from the vendors' data
+sheets.
 """
 
 import polars as pl

@@ -17,7 +17,7 @@ def slows(recorded: Sequence[str]) -> str:
 
 def record_without(recorded: Sequence[str]) -> str:
     """What to record instead of such a trace."""
-    return f"Record a window without {_listed(recorded)}: {_AGAIN}"
+    return f"record a window without {_listed(recorded)}: {_AGAIN}"
 
 
 def slowed(recorded: Sequence[str]) -> str:
