@@ -1,6 +1,6 @@
 """A job killed with SIGKILL at random moments: is every step but the one in flight readable?
 
-The job counts its own steps in a file; the run directory must hold as many, or one more (counted after the record).
+The job counts its own steps in a file; the run folder must hold as many, or one more (counted after the record).
 
     python bench/killed.py --times 20
 """

@@ -27,7 +27,7 @@ def page() -> str:
         parts += [f"### `{shown}`\n", analyses.page(name).strip() + "\n", columns_table(analysis.columns)]
     parts += ["## Core tables\n", "Importers fill these from what was recorded; analyses read them.\n"]
     for name, columns in TABLES.items():
-        parts += [f"### `{name}`\n", columns_table(columns)]
+        parts += [f"### Core table `{name}`\n", columns_table(columns)]
     return "\n".join(parts)
 
 

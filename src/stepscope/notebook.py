@@ -47,7 +47,7 @@ class RunPage:
 
 
 def open(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, height: int = _HEIGHT) -> RunPage:
-    """What `stepscope report` reads: a run directory, a trace, a folder of ranks, or several of them.
+    """What `stepscope report` reads: a run folder, a trace, a folder of ranks, or several of them.
 
     `height` is that of the page in the notebook, in pixels. Raises BadInput, which says what to do.
     """

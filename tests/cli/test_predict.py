@@ -230,7 +230,7 @@ def test_what_cannot_be_run_again_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(predict, "_opened", lambda path: recorded())
     here = {"command": [sys.executable, "train.py"], "cwd": str(tmp_path)}
     for row, message in (
-        ({}, "is no run directory that tells what was run"),
+        ({}, "is no run folder that tells what was run"),
         ({**here, "cwd": "/no/such/folder"}, "its command ran in /no/such/folder, which is not here"),
         ({**here, "command": ["nosuchcommand"]}, "its command is not here: nosuchcommand"),
         ({**here, "cores": {"effective": 1000.0}}, "it was recorded with 1000 cores, and here are"),

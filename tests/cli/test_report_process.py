@@ -20,7 +20,7 @@ RUN = {"format": "stepscope-run", "version": 1, "command": ["true"], "cwd": "/",
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run directory of a job that made no step."""
+    """A run folder of a job that made no step."""
     (tmp_path / "run.json").write_text(json.dumps(RUN))
     (tmp_path / "end.json").write_text(json.dumps({"exit_code": 0, "signal": None, "not_recorded": []}))
     return tmp_path

@@ -254,7 +254,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run directory of one process with two steps and a trace."""
+    """A run folder of one process with two steps and a trace."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "run.json").write_text(json.dumps({"format": "stepscope-run", "version": 1, "command": ["train"]}))
     (folder / "end.json").write_text(json.dumps({"exit_code": 0, "signal": None, "not_recorded": []}))

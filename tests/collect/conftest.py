@@ -64,7 +64,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Recording:
-    """A run directory, and how the job ended."""
+    """A run folder, and how the job ended."""
 
     folder: Path
     end: Exit
@@ -95,7 +95,7 @@ def steps_of(path: Path) -> list[Step]:
 
 
 def read_recording(folder: Path, end: Exit) -> Recording:
-    """Everything in a run directory that the probe wrote."""
+    """Everything in a run folder that the probe wrote."""
     processes = [
         Process(
             folder=rank,
@@ -111,7 +111,7 @@ def read_recording(folder: Path, end: Exit) -> Recording:
 
 @pytest.fixture(scope="session")
 def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recording]:
-    """record(command) runs it under the launcher, without trace and lines, and reads the run directory."""
+    """record(command) runs it under the launcher, without trace and lines, and reads the run folder."""
 
     def run(command: list[str]) -> Recording:
         folder = tmp_path_factory.mktemp("run") / "out"

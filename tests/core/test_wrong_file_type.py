@@ -26,7 +26,7 @@ from stepscope.importers import IMPORTERS, importer_of
         ("a.bmp", b"BM\x00\x00", "not JSON but a BMP picture", "stepscope run -- COMMAND"),
         ("a.tif", b"II*\x00", "not JSON but a TIFF picture", "stepscope run -- COMMAND"),
         ("run.json", b'{"format": "stepscope-run", "version": 1}', "a part of a run", "`stepscope report {folder}`"),
-        ("rank-0.pid-1/steps.bin", b"STEPSCOPE-STEPS1", "a part of a run directory", "`stepscope report {folder}`"),
+        ("rank-0.pid-1/steps.bin", b"STEPSCOPE-STEPS1", "a part of a run folder", "`stepscope report {folder}`"),
     ],
 )
 def test_what_a_file_is_and_what_to_do(tmp_path: Path, name: str, content: bytes, why: str, advice: str) -> None:

@@ -180,7 +180,7 @@ def test_what_is_missing_is_said() -> None:
     recorded = a_recording(100).run()
     for source, what in (
         (Source(a_trace(1, 2)), "spans of the input pipeline"),
-        (Source(a_trace(1, 2), Synth().step(0, 0, 1).run()), "loader_spans table"),
+        (Source(a_trace(1, 2), Synth().step(0, 0, 1).run()), "times of data loading"),
         (Source(Synth().run(), recorded), "work of the host in this trace"),
         (Source(a_trace(1, 2), recorded), "readings of the clocks"),
     ):

@@ -1,4 +1,4 @@
-"""Run directories for tests: written byte by byte as the format says."""
+"""Run folders for tests: written byte by byte as the format says."""
 
 import json
 import struct

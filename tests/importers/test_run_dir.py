@@ -1,4 +1,4 @@
-"""Run directories: written here byte by byte as the format says, in every state of damage."""
+"""Run folders: written here byte by byte as the format says, in every state of damage."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A run directory recorded from a real training job."""
+"""A run folder recorded from a real training job."""
 
 import sys
 from pathlib import Path

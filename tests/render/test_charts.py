@@ -7,7 +7,7 @@ from stepscope.render.charts import heatmap_table, lines_table
 def test_a_curve_is_a_row_of_its_figures() -> None:
     lines = Lines("Memory", "time", "ns", "bytes", (Line("allocated", ((0, 1), (1, None), (2, 5), (3, 3))),))
     table = lines_table(lines)
-    assert [name for name, _ in table.columns] == ["over time", "least", "mean", "most", "last"]
+    assert [name for name, _ in table.columns] == ["over time", "min", "mean", "max", "last"]
     assert table.rows == (("allocated", 1, 3.0, 5, 3),)
 
 

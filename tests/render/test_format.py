@@ -132,7 +132,7 @@ def test_sentence(bound: Bound, expected: str) -> None:
     ("bound", "expected"),
     [
         ("device", "Compute-bound (CPU): operators take 63 % of each 41.2 ms step."),
-        ("host", "Host-bound: Python and file I/O outside the model take 63 % of each 41.2 ms step."),
+        ("host", "Host-bound: Python and file I/O take 63 % of each 41.2 ms step."),
         ("input", "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
     ],
 )
@@ -145,7 +145,8 @@ def test_where_the_cpu_computes_no_sentence_speaks_of_an_accelerator(bound: Boun
     [
         (
             0,
-            "Data-loading bound: 63 % of the recorded 41.2 ms waits for data. No steps are marked.",
+            "Data-loading bound: 63 % of the 41.2 ms from first to last device work waits for data. "
+            "No steps are marked.",
         ),
         (1, "Data-loading bound: 63 % of one 41.2 ms step waits for data. From one step only."),
         (2, "Data-loading bound: 63 % of each 41.2 ms step waits for data. From 2 steps only."),
@@ -200,10 +201,10 @@ def test_a_verdict_without_figures_invents_none() -> None:
     )
     assert sentence(Verdict("input", None, None)) == "Data-loading bound: most of each step waits for data."
     hidden = Verdict(
-        "unknown", None, 4_430_000, "no lines", steps=1, unexplained=0.93, why_unexplained="stacks slow it"
+        "unknown", None, 4_430_000, "no lines", steps=1, unexplained=0.93, why_unexplained="Stacks slow it"
     )
     assert sentence(hidden) == (
-        "Unknown: the device idles 93 % of one 4.43 ms step for a hidden cause: stacks slow it."
+        "Unknown: the device idles 93 % of one 4.43 ms step, and the trace cannot say why. Stacks slow it."
     )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
     assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."

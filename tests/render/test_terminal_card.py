@@ -122,10 +122,10 @@ def test_no_line_is_wider_than_the_screen(report: Report, width: int) -> None:
 
 def test_a_table_of_the_summary_stands_apart(report: Report) -> None:
     (summary, *rest) = report.parts
-    table = Table("Largest kernels", (("kernel", None), ("share", "ratio")), (("gemm", 0.5),))
+    table = Table("Longest kernels", (("kernel", None), ("share", "ratio")), (("gemm", 0.5),))
     parts = (replace(summary, blocks=(*summary.blocks[:2], table, *summary.blocks[2:])), *rest)
     lines = screen(replace(report, parts=parts, findings=()))
-    at = lines.index("Largest kernels")
+    at = lines.index("Longest kernels")
     assert lines[at - 1] == ""
     assert lines[at + 1].split() == ["kernel", "share"]
     assert lines[at + 3] == ""

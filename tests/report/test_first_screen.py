@@ -11,7 +11,7 @@ import pytest
 
 from stepscope.analyses.bound.lib.bound_shares import slows
 from stepscope.analyses.bound.lib.device_shares import inflated_by
-from stepscope.core.report import Table, Text
+from stepscope.core.report import Lines, Table, Text
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth, build
 from stepscope.render.format import sentence, title_text
@@ -93,7 +93,7 @@ def test_ranks_that_were_not_opened_are_told() -> None:
     )
     stream = io.StringIO()
     print_report(console_for(stream), assemble(run))
-    assert "Opened: 2 of 128 ranks." in stream.getvalue()
+    assert "2 of 128 ranks opened." in stream.getvalue()
 
 
 def idle(*, shapes: bool) -> Run:
@@ -117,16 +117,16 @@ def test_idle_time_that_nothing_explains_is_told_beside_a_smaller_limit() -> Non
     found = sentence(verdict)
     assert "exposed communication takes " in found
     assert "The device idles 4" in found or "The device idles 5" in found
-    assert "for a hidden cause: recording shapes slows the host down; record a window without shapes:" in found
+    assert "and the trace cannot say why. Recording shapes slows the host. Record a window without shapes:" in found
     assert verdict.next_step == "record a window without shapes: `stepscope run --trace 10:13 -- COMMAND`"
 
 
 @pytest.mark.parametrize(
     ("recorded", "words"),
     [
-        (("shapes",), "recording shapes slows the host down; record a window without shapes: `"),
-        (("stacks", "memory"), "recording stacks and memory slows the host down; record a window without them: `"),
-        (("stacks", "shapes", "memory"), "recording stacks, shapes and memory slows the host down;"),
+        (("shapes",), "Recording shapes slows the host. Record a window without shapes: `"),
+        (("stacks", "memory"), "Recording stacks and memory slows the host. Record a window without them: `"),
+        (("stacks", "shapes", "memory"), "Recording stacks, shapes and memory slows the host."),
     ],
 )
 def test_what_slows_the_host_is_what_was_recorded(recorded: tuple[str, ...], words: str) -> None:
@@ -155,20 +155,20 @@ def test_a_phase_that_launched_nothing_has_no_time_on_the_device() -> None:
         synth.kernel(start + 40, start + 60, correlation=step)
     _, table = SECTIONS.get("phases").build(synth.run())
     assert isinstance(table, Table)
-    assert {row[0]: row[2] for row in table.rows}["Dataloader"] is None
+    assert {row[0]: row[2] for row in table.rows}["data wait"] is None
     assert any(row[2] for row in table.rows)
 
 
 def test_the_breakdown_says_where_collectives_are() -> None:
     *_, text = SECTIONS.get("step-breakdown").build(idle(shapes=False))
     assert isinstance(text, Text)
-    assert text.text.startswith("Collectives on a device count as kernels here")
+    assert text.text.startswith("Here, as in TensorBoard, collectives on a device count as kernels")
 
 
 def test_without_steps_nothing_is_called_a_step() -> None:
     run = Synth().kernel(0, 40).kernel(60, 100).run()
     (text,) = [block for block in SECTIONS.get("workload").build(run) if isinstance(block, Text)]
-    assert "The recorded time: {} compute" in text.text
+    assert "From first to last device work: {} compute" in text.text
     assert "mean step" not in text.text
 
 
@@ -250,7 +250,7 @@ def test_one_steady_step_of_several_is_not_called_the_only_one() -> None:
     print_report(console_for(stream), assemble(synth.run()))
     found = " ".join(stream.getvalue().split())
     assert "of one 50 ms step" in found
-    assert "Means over 1 of 4 steps" in found
+    assert "Averages in this report use 1 of 4 steps" in found
 
 
 def test_the_bar_is_of_the_rank_that_the_verdict_is_about() -> None:
@@ -263,3 +263,68 @@ def test_the_bar_is_of_the_rank_that_the_verdict_is_about() -> None:
     assert found.startswith("Data-loading bound on rank 1 of 2 ranks: 70 % of each 100 ms step waits for data.")
     assert "█ data wait 70 %" in found
     assert SECTIONS.get("summary").build(synth.run())[1].title == "One step of rank 1, mean"  # type: ignore[union-attr]
+
+
+def test_beside_other_processes_the_first_line_says_what_to_fix_first() -> None:
+    run = Synth()
+    RULES.get("cpu-contention").example(run, False)
+    report = assemble(run.run())
+    assert report.findings[0].rule == "cpu-contention"
+    stream = io.StringIO()
+    print_report(console_for(stream), report)
+    assert "Other processes slow this run: fix finding 1, then record again." in stream.getvalue()
+
+
+def test_rules_that_lack_the_same_share_a_row() -> None:
+    report = assemble(Synth().kernel(0, 40).kernel(60, 100).run())
+    rows = [row for row in report.checks().rows if row[2]]
+    assert len({row[2:] for row in rows}) == len(rows)
+    named = [rule for row in rows for rule in str(row[0]).split(", ")]
+    assert sorted(named) == sorted(one.rule for one in report.unchecked)
+
+
+def test_an_empty_step_is_no_part_of_means() -> None:
+    """A profiler that stops marks one more step, in which nothing runs."""
+    synth = Synth()
+    for step in range(5):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + (100 if step < 4 else 1))
+        if step < 4:
+            synth.host("aten::mm", "operator", start, start + 80)
+            synth.host("autograd::engine::evaluate_function: X", "operator", start + 80, start + 100)
+    run = synth.run()
+    (lines,) = [block for block in SECTIONS.get("step-times").build(run) if isinstance(block, Lines)]
+    assert {len(line.points) for line in lines.lines} == {4}
+    _, text = SECTIONS.get("step-breakdown").build(run)
+    assert isinstance(text, Text)
+    assert text.values[0].value == 4
+
+
+def test_without_steps_the_longest_gaps_are_told_with_the_verdict() -> None:
+    synth = Synth().kernel(0, 1).host("cudaFree", "runtime", 2, 97)
+    synth.host("cudaLaunchKernel", "runtime", 98, 98.5, correlation=7).kernel(99, 100, correlation=7)
+    verdict = diagnose(synth.run()).verdict
+    assert verdict.bound == "host"
+    assert "in cudaFree" in sentence(verdict)
+
+
+def test_a_title_names_one_collective_only_where_it_has_all_of_the_time() -> None:
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.kernel(start, start + 40)
+        synth.kernel(start + 40, start + 80, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9")
+        synth.kernel(start + 80, start + 95, "ncclDevKernel_AllGather_RING_LL", stream="9")
+    (finding,) = [block.finding for block in diagnose(synth.run()).findings if block.rule == "exposed-communication"]
+    assert title_text(finding.title) == "Communication, mostly all_reduce, is exposed 55 ms per step (55 %)"
+
+
+@pytest.mark.parametrize(("name", "told"), [(None, [None, True]), ("NVIDIA H100", [False, True])])
+def test_whether_a_device_without_a_name_has_tensor_cores_is_not_known(
+    name: str | None, told: list[bool | None]
+) -> None:
+    synth = Synth().kernel(0, 40, "elementwise_kernel").kernel(40, 60, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn")
+    synth.add("devices", device=0, name=name)
+    (table,) = [block for block in SECTIONS.get("kernels").build(synth.run()) if isinstance(block, Table)]
+    assert [row[-1] for row in table.rows] == told

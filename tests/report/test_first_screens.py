@@ -93,7 +93,7 @@ def test_each_fits_and_says_where_the_time_goes(name: str, width: int) -> None:
 
 def test_where_nothing_is_found_the_largest_lines_are_told_without_a_trace() -> None:
     text = screen(healthy().run())
-    assert "Largest lines\n" in text
+    assert "Longest lines\n" in text
     assert "model.py:10" in text and "x = layer_0(x)" in text
     assert "No problem found (" in text
     assert "Next: " in text
@@ -106,7 +106,7 @@ def test_kernels_go_first_and_are_of_the_busiest_rank() -> None:
         synth.host("aten::mm", "operator", 50 * at, 50 * at + 5, rank=1)
         synth.kernel(50 * at, 50 * at + 49, f"busy_{at % 7}", rank=1)
     (table,) = [block for block in SECTIONS.get("summary").build(synth.run()) if isinstance(block, Table)]
-    assert table.title == "Largest kernels"
+    assert table.title == "Longest kernels"
     assert {str(row[0])[:5] for row in table.rows} == {"busy_"}
 
 
@@ -120,12 +120,15 @@ def test_kernels_go_first_and_are_of_the_busiest_rank() -> None:
 def test_what_kind_it_is_is_told(name: str, sentence: str) -> None:
     told = [block.text for block in SECTIONS.get("summary").build(KINDS[name].run()) if isinstance(block, Text)]
     assert any(sentence in text for text in told)
-    assert "Largest operators" in screen(captured().run()), "kernels of a capture did not run"
+    assert "Longest operators" in screen(captured().run()), "kernels of a capture did not run"
 
 
-def test_an_idle_device_without_steps_is_a_bar_of_all_recorded_time() -> None:
+def test_an_idle_device_without_steps_is_a_bar_of_its_time() -> None:
     run = Synth().kernel(0, 40).kernel(90, 100).run()
     (bar,) = [block for block in SECTIONS.get("summary").build(run) if isinstance(block, Bars)]
-    assert (bar.title, [part.label for part in bar.parts]) == ("All recorded time", ["kernels", "device idle"])
+    assert (bar.title, [part.label for part in bar.parts]) == (
+        "From first to last device work",
+        ["kernels", "device idle"],
+    )
     assert [part.value for part in bar.parts] == pytest.approx([50 * MS, 50 * MS])
     assert "checks clear" in screen(run), "a run without steps is not called healthy"

@@ -9,7 +9,7 @@ from stepscope.render.format import text
 from stepscope.report.speed_limit import speed_limit
 
 SQUARE = json.dumps([[8192, 8192], [8192, 8192]])
-LIMIT = "Speed limit: kernels run at 70 % of the A100 40GB's float16 peak and 5.2 % of its memory bandwidth"
+LIMIT = "Kernels reach 70 % of the A100 40GB's float16 peak and 5.2 % of its memory bandwidth"
 HALF = LIMIT.replace("70", "35").replace("5.2", "2.6")
 
 

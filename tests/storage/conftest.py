@@ -79,7 +79,7 @@ TRACED = 1
 
 
 def write_run(path: Path, ranks: Iterable[int], *, host: str) -> Path:
-    """A run directory as the launcher of one machine writes it: twelve steps a rank, three of them traced."""
+    """A run folder as the launcher of one machine writes it: twelve steps a rank, three of them traced."""
     path.mkdir()
     (path / "run.json").write_text(json.dumps({"format": "stepscope-run", "version": 1, "command": ["train", host]}))
     (path / "end.json").write_text(json.dumps({"exit_code": 0, "signal": None}))
@@ -104,7 +104,7 @@ def write_run(path: Path, ranks: Iterable[int], *, host: str) -> Path:
 
 @pytest.fixture
 def two_runs(tmp_path: Path) -> tuple[Path, Path]:
-    """The run directories of one job on two machines."""
+    """The run folders of one job on two machines."""
     return write_run(tmp_path / "n0", (0, 1), host="n0"), write_run(tmp_path / "n1", (8, 9), host="n1")
 
 

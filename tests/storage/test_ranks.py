@@ -43,10 +43,10 @@ MIXED = {
 }
 
 
-@pytest.fixture(params=["GPU and NCCL", "CPU and gloo", "spans of a worker", "all kinds", "a run directory"])
+@pytest.fixture(params=["GPU and NCCL", "CPU and gloo", "spans of a worker", "all kinds", "a run folder"])
 def job(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A folder of real traces, or a run directory of two ranks."""
-    if request.param == "a run directory":
+    """A folder of real traces, or a run folder of two ranks."""
+    if request.param == "a run folder":
         run: Path = request.getfixturevalue("two_runs")[0]
         return run
     corpus: Path = request.getfixturevalue("corpus")
@@ -213,7 +213,7 @@ def test_ranks_without_data_leave_the_others_alone(ranks_in: RanksIn) -> None:
 def test_a_missing_result_is_kept(ranks_in: RanksIn, opened: list[str]) -> None:
     run = open_run(ranks_in("two", rank_0=0, rank_1=1), workers=HERE, first=_stacks)
     for _ in range(2):
-        with pytest.raises(MissingData, match="stacks table"):
+        with pytest.raises(MissingData, match="line samples"):
             _stacks(run)
     assert len(opened) == 2
 

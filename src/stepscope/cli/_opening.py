@@ -54,7 +54,7 @@ def opening(command: Command) -> Command:
 def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Opening) -> Run:
     """The run that paths name, opened so that `compute` is ready soon: a function of a module, or an analysis."""
     if "" in paths:
-        raise BadInput("PATH", "is empty", next_step="name a run directory or a trace (is a variable unset?)")
+        raise BadInput("PATH", "is empty", next_step="name a run folder or a trace (is a variable unset?)")
     from stepscope.cli._progress import Reading
     from stepscope.core.boundary import or_failed
     from stepscope.storage import open_run

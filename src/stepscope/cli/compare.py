@@ -32,7 +32,7 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
 @opening
 def COMMAND(a: str, b: str, form: str | None, output: str | None, **words: Any) -> None:
-    """Compare run B with run A: each a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
+    """Compare run B with run A: each a run folder, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
     They may be of different devices, numbers of ranks and frameworks; the comparison says where they differ. Markdown
     is made for a comment on a pull request.

@@ -56,9 +56,9 @@ def COMMAND(
     report_process: bool,
     **words: Any,
 ) -> None:
-    """Report on PATH: a run directory, a PyTorch trace (.json, .json.gz), a folder of ranks, or a pattern in quotes.
+    """Report on PATH: a run folder, a PyTorch trace (.json, .json.gz), a folder of ranks, or a pattern in quotes.
 
-    Several PATHs are the ranks of one job. A folder of run directories gives a list of the runs. PATH and FILE may be
+    Several PATHs are the ranks of one job. A folder of run folders gives a list of the runs. PATH and FILE may be
     URLs: s3://, gs://, abfs://; PATH also https://.
     """
     form = format_for(form, output, _SUFFIXES, "text")

@@ -68,7 +68,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
     epilog=_EXAMPLES,
     short_help="Run a training command and say what limits it.",
 )
-@click.option("--out", metavar="DIR", type=click.Path(), help="Run directory [default: ./stepscope-runs/NAME-TIME]")
+@click.option("--out", metavar="DIR", type=click.Path(), help="Run folder [default: ./stepscope-runs/NAME-TIME]")
 @click.option("--trace", metavar="auto|none|A:B", help="Steps A to B−1 to trace [default: three early steps]")
 @click.option("--schedule", metavar="NAME=N,…", help="wait, warmup, active, repeat, skip_first, as in torch")
 @click.option("--with", "extras", metavar="WHAT,…", help="Extra trace contents: shapes,memory,stacks,flops,modules")

@@ -96,7 +96,7 @@ def COMMAND(
     span: tuple[str, str] | None,
     **words: Any,
 ) -> None:
-    """Print ANALYSIS of PATH: a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
+    """Print ANALYSIS of PATH: a run folder, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
     ANALYSIS may also be a table as it was recorded, such as loaders or device: --list names all. Tables and Markdown
     are for reading; JSON, CSV and Parquet hold times in whole nanoseconds.

@@ -39,12 +39,12 @@ Examples:
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port [default: a free one]")
 @opening
 def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, port: int, **words: Any) -> None:
-    """Serve PATH as a page: a run directory, a PyTorch trace, a folder of ranks, or a pattern in quotes.
+    """Serve PATH as a page: a run folder, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
     The page is that of `report --format html`, with every table in full. By default only this machine can open it.
     With another --host, every request needs the token in the printed address.
 
-    Several PATHs are the ranks of one run. With --compare they are two runs. A folder of run directories opens as a
+    Several PATHs are the ranks of one run. With --compare they are two runs. A folder of run folders opens as a
     list of them.
     """
     if compare and len(paths) != 2:
@@ -112,7 +112,7 @@ def _opened_later(path: str, options: Opening) -> Opened:
 
 
 def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
-    """What the paths name; a run directory whose job has not ended is opened again while it grows."""
+    """What the paths name; a run folder whose job has not ended is opened again while it grows."""
     from stepscope.cli._report_cache import Later, keep_report, kept_report, place_of
     from stepscope.render.json import dumps, report_document
     from stepscope.report.assemble import assemble

@@ -163,7 +163,7 @@ class Departure:
             raise KeyboardInterrupt
 
 
-# -- the run directory ---------------------------------------------------------------------------------------------
+# -- the run folder ---------------------------------------------------------------------------------------------
 
 
 def begin_run(
@@ -174,7 +174,7 @@ def begin_run(
     missing: list[dict[str, str]],
     cwd: str | None = None,
 ) -> bool:
-    """Make the run directory and its run.json; false, and the reason in `missing`, if that is not possible.
+    """Make the run folder and its run.json; false, and the reason in `missing`, if that is not possible.
 
     `cwd` is the folder in which the command is going to run, if not this process's own.
     """

@@ -1,7 +1,7 @@
 """Runs a command for a short while, beside the user's terminal, and leaves no process of it behind.
 
 The job gets a session of its own, no input, and a file for its output. It is asked to end by SIGTERM, as a scheduler
-would; what is left of it is found by the run directory in its environment, also where a launcher such as torchrun gave
+would; what is left of it is found by the run folder in its environment, also where a launcher such as torchrun gave
 it a session of its own, and is ended too.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["OUTPUT", "Ending", "run_until"]
 
 OUTPUT = "output.txt"
-"""File of the run directory with what the job printed."""
+"""File of the run folder with what the job printed."""
 
 _POLL_S = 0.05  # short beside the start of Python, long beside a look
 _GRACE_S = 10.0  # for SIGTERM: a job may have to write a checkpoint
@@ -110,7 +110,7 @@ def _end(process: subprocess.Popen[bytes] | None, run_dir: str) -> None:
 
 
 def _processes_of(run_dir: str) -> list[int]:
-    """Processes that have the run directory in their environment and have not ended."""
+    """Processes that have the run folder in their environment and have not ended."""
     mark = RUN_DIR.encode() + b"=" + os.fsencode(run_dir) + b"\0"
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():

@@ -8,7 +8,7 @@ import polars as pl
 
 from stepscope.core.errors import MissingData
 from stepscope.core.lazy_tables import LazyTables
-from stepscope.core.schema import TABLES, Column, empty
+from stepscope.core.schema import LACKING, TABLES, Column, empty
 
 __all__ = ["Analysis", "Ranks", "Run", "Scope", "chain", "stack"]
 
@@ -46,7 +46,7 @@ class Run:
     def table(self, name: str, *columns: str, how: str) -> pl.DataFrame:
         """As `optional`. Raises MissingData if the table is empty; `how` tells how to record it."""
         if not self.rows(name):
-            raise MissingData(f"{name} table", how=how)
+            raise MissingData(LACKING.get(name, f"{name} table"), how=how)
         return self.optional(name, *columns)
 
     def optional(self, name: str, *columns: str) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import polars as pl
 
-__all__ = ["TABLES", "Clock", "Column", "DataType", "Unit", "empty", "polars_schema"]
+__all__ = ["LACKING", "TABLES", "Clock", "Column", "DataType", "Unit", "empty", "polars_schema"]
 
 Unit = Literal["ns", "bytes", "ratio", "count", "watts", "GB/s", "FLOP", "FLOP/s"]
 Clock = Literal["trace", "run", "row"]
@@ -64,6 +64,16 @@ def _span(clock: Clock) -> tuple[Column, ...]:
 _INDEX = Column("index", pl.Int64, None, "position of the event in its source, from 0")
 _CORRELATION = Column("correlation", pl.Int64, None, "id that joins a launch with the device work it started")
 _EXTERNAL = Column("external_id", pl.Int64, None, "profiler's own link to an operator; only a check, time decides")
+
+LACKING = {
+    "batch_tensors": "sizes of batches",
+    "loader_spans": "times of data loading",
+    "optimizers": "settings of the optimizer",
+    "stacks": "line samples",
+    "system": "load of the machine",
+    "transform_sizes": "sizes before and after transforms",
+}
+"""What a run without rows of a table lacks, in words; other tables by their name."""
 
 TABLES: dict[str, tuple[Column, ...]] = {
     "steps": _ids(
@@ -284,9 +294,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "what",
             pl.String,
             None,
-            "system CPU, job CPU, other CPU (of processes outside the job), job memory, core wait (part of the time "
-            "that the main thread of a rank could run but had no core), helper core wait (the same of all processes of "
-            "the job that train nothing, such as loader workers, added), GPU n utilization, GPU n memory, GPU n power",
+            "system CPU, job CPU, job memory, GPU n utilization, GPU n memory or GPU n power. Other CPU is that of "
+            "processes outside the job. Core wait is the share of time in which a rank's main thread had no core. "
+            "Helper core wait is the same, summed over processes of the job that do not train.",
         ),
         Column("value", pl.Float64, None, "value in the unit of the next column"),
         Column("unit", pl.String, None, "ratio, cores, bytes or watts"),

@@ -32,7 +32,7 @@ _PACKED = (
 _TAR, _TAR_AT = b"ustar", 257
 _OF_PADDLE = re.compile(rb'"(?:span_index|ExtraInfo)"\s*:')
 _RUN_IT = "To record what it does: `stepscope run -- {program} {path}`."
-_OPEN_INSTEAD = "Open a run directory or a trace. To record one: `stepscope run -- COMMAND`."
+_OPEN_INSTEAD = "Open a run folder or a trace. To record one: `stepscope run -- COMMAND`."
 _OF_NSYS = "See its tables with `nsys stats {path}`. To record the job with stepscope: `stepscope run -- COMMAND`."
 _BY_NAME = {
     ".py": ("a Python script", _RUN_IT.replace("{program}", "python")),
@@ -61,7 +61,7 @@ def foreign(path: AnyPath, start: bytes) -> tuple[str, str] | None:
     """What a file is and the next step, if it is of a common kind that holds no trace; `start` is how it begins."""
     marker, described = _OF_A_RUN
     if start.startswith(marker) or described.match(start):
-        return "a part of a run directory, not a trace", f"Open the folder: `stepscope report {_run_of(path)}`."
+        return "a part of a run folder, not a trace", f"Open the folder: `stepscope report {_run_of(path)}`."
     if found := _packed(path, start):
         return found
     for magic, kind in _BY_CONTENT:
@@ -99,6 +99,6 @@ def _is_utf16(start: bytes) -> bool:
 
 
 def _run_of(path: AnyPath) -> AnyPath:
-    """The run directory that a file lies in, or in a process' folder of."""
+    """The run folder that a file lies in, or in a process' folder of."""
     folder = path.parent
     return folder.parent if folder.name.startswith("rank-") else folder

@@ -74,7 +74,7 @@ def _job_of(path: str) -> _Job:
         job = _Job(command=[str(word) for word in row["command"]], cwd=str(row["cwd"]))
         recorded = float((row.get("cores") or {}).get("effective") or 0.0)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        why = "is no run directory that tells what was run, which --calibrate runs again"
+        why = "is no run folder that tells what was run, which --calibrate runs again"
         raise BadInput(path, why, next_step=_RECORD) from error
     if any(HIDDEN in word for word in job.command):
         why = "its command has a secret, which is not kept, so that it cannot be run again"

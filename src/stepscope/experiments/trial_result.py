@@ -1,4 +1,4 @@
-"""One trial of one setting: what the run directory of a short run says about it."""
+"""One trial of one setting: what the run folder of a short run says about it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

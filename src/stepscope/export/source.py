@@ -28,7 +28,7 @@ class Source:
         return self.trace
 
     def beside(self) -> Run:
-        """What was recorded beside the trace. Raises MissingData where the trace is of no run directory."""
+        """What was recorded beside the trace. Raises MissingData where the trace is of no run folder."""
         if self.recorded is None:
             raise MissingData("spans of the input pipeline", how=RECORD_LOADING)
         return self.recorded

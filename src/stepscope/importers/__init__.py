@@ -24,7 +24,7 @@ IMPORTERS = PluginGroup("importers", Importer)
 HEAD_SIZE = 64 * 1024
 """Bytes of a file, after decompression, that importers see to recognize it."""
 
-MAKE_A_RUN = "`stepscope run -- COMMAND` makes a run directory, by default below ./stepscope-runs."
+MAKE_A_RUN = "`stepscope run -- COMMAND` makes a run folder, by default below ./stepscope-runs."
 """What to do when there is nothing to open."""
 
 _RANK_IN_NAME = re.compile(r"(?i)(?<![a-z])rank[-_ .]?(\d{1,6})(?!\d)")
@@ -45,9 +45,7 @@ def head(path: AnyPath) -> bytes:
     """The first HEAD_SIZE bytes of a file, unpacked if it is gzip. Raises BadInput if it cannot be read."""
     try:
         if isinstance(path, Path) and not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(
-                path, "neither a file nor a folder", next_step=f"Give a run directory or a trace. {MAKE_A_RUN}"
-            )
+            raise BadInput(path, "neither a file nor a folder", next_step=f"Give a run folder or a trace. {MAKE_A_RUN}")
         with path.open("rb") as file:
             start = file.read(HEAD_SIZE)
     except FileNotFoundError as error:

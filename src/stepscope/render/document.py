@@ -100,10 +100,13 @@ class Report:
         return self.run.ranks
 
     def checks(self) -> Table:
-        """Every rule: what it found, or what it lacks and how to get that."""
+        """Every rule: what it found, or what it lacks and how to get that; rules that lack the same share a row."""
         found = Counter(block.rule for block in self.findings)
-        looked = ((rule, found[rule] or None, "", "") for rule in self.checked)
-        lacking = ((one.rule, None, one.missing, one.how) for one in self.unchecked)
+        looked = ((rule, found[rule], "", "") for rule in self.checked)
+        by_need: dict[tuple[str, str], list[str]] = {}
+        for one in self.unchecked:
+            by_need.setdefault((one.missing, one.how), []).append(one.rule)
+        lacking = ((", ".join(rules), None, *need) for need, rules in by_need.items())
         columns: tuple[tuple[str, Unit | None], ...] = (
             ("rule", None), ("findings", "count"), ("needs", None), ("how to get it", None)
         )  # fmt: skip

@@ -192,7 +192,7 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
         case "input":
             return f"{share} waits for data"
         case "host" if verdict.on_cpu:
-            return f"Python and file I/O outside the model take {share}"
+            return f"Python and file I/O take {share}"
         case "host":
             return f"the device idles {share} while the host runs Python, I/O and launches"
         case "device":
@@ -210,7 +210,7 @@ def _of_step(verdict: Verdict) -> str:
         return "each step"
     length = quantity(verdict.step_ns, "ns")
     if verdict.steps == 0:
-        return f"the recorded {length}"
+        return f"the {length} from first to last device work"
     return f"{'one' if verdict.steps == 1 else 'each'} {length} step"
 
 
@@ -234,17 +234,23 @@ def _of_world(verdict: Verdict) -> str:
 
 
 def _unexplained(verdict: Verdict) -> str:
-    """The part of the step that is larger than the limit and that nothing in the run explains."""
-    return "" if verdict.unexplained is None else f" The device idles {_idle(verdict)}."
+    """The part of the step that is larger than the limit and that nothing in the run explains; or the long gaps."""
+    if verdict.unexplained is not None:
+        return f" The device idles {_idle(verdict)}."
+    return f" Longest {plural(len(verdict.gaps), 'gap')}: {_gaps(verdict)}." if verdict.gaps else ""
 
 
 def _idle(verdict: Verdict, of_step: str = "") -> str:
     """How much, and the gaps where they are few, else what hides the cause."""
     idle = f"{quantity(verdict.unexplained, 'ratio')}{of_step}"
     if not verdict.gaps:
-        return f"{idle} for a hidden cause: {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
-    told = [f"{quantity(time, 'ns')} in {plain(doing) or 'no recorded call'}" for time, doing in verdict.gaps]
-    return f"{idle}, mostly in {counted(len(told), 'gap')}: {', '.join(told)}"
+        return f"{idle}, and the trace cannot say why. {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
+    return f"{idle}, mostly in {counted(len(verdict.gaps), 'gap')}: {_gaps(verdict)}"
+
+
+def _gaps(verdict: Verdict) -> str:
+    """What the host did in each: `10 s in cudaFree, 1.04 s in cudaMalloc`."""
+    return ", ".join(f"{quantity(time, 'ns')} in {plain(doing) or 'no recorded call'}" for time, doing in verdict.gaps)
 
 
 def _caution(steps: int | None) -> str:

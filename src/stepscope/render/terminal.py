@@ -15,6 +15,7 @@ from rich.rule import Rule
 from rich.text import Text as Line
 
 from stepscope.core.finding import Place
+from stepscope.core.plural import plural
 from stepscope.core.report import (
     Bars,
     Block,
@@ -116,9 +117,10 @@ def print_sections(console: Console, report: Report) -> None:
 def print_checks(console: Console, report: Report) -> None:
     """Print every rule with what it found, or what it lacks."""
     checks = report.checks()
-    lacking = len(report.unchecked)
-    more = f"; {counted(lacking, 'more needs', 'more need')} other data" if lacking else ""
-    print_words(console, Line(f"{counted(len(report.checked), 'check')} done{more}.", style="bold"))
+    found, lacking = len({block.rule for block in report.findings} & set(report.checked)), len(report.unchecked)
+    told = f"{counted(found, 'rule')} found a problem, {len(report.checked) - found} did not"
+    more = f", {lacking} {plural(lacking, 'needs', 'need')} more data" if lacking else ""
+    print_words(console, Line(f"{told}{more}.", style="bold"))
     print_table(console, replace(checks, title=""))
 
 
@@ -250,15 +252,15 @@ def print_finding(console: Console, block: FindingBlock, all_ranks: tuple[int, .
     print_words(console, Line(title_text(finding.title), style="bold"))
     if finding.gain:
         print_words(console, Line(f"  {gain_text(finding.gain, of_steps=of_steps)}", style="green"))
-    _print_field(console, "rule", f"{plain(block.rule)} · {finding.cause}{_ranks(finding.ranks, all_ranks)}")
+    _print_field(console, "rule", f"{plain(block.rule)} · cause: {finding.cause}{_ranks(finding.ranks, all_ranks)}")
     if finding.gain:
-        _print_field(console, "gain is", f"{plain(finding.gain.basis, limit=400)} ({finding.gain.confidence})")
+        _print_field(console, "basis", f"{plain(finding.gain.basis, limit=400)} ({finding.gain.confidence})")
     for evidence in finding.evidence:
         _print_field(console, "evidence", f"{plain(evidence.label)} {figure_text(evidence)} [{plain(evidence.source)}]")
     for place in finding.where:
         _print_field(console, "where", _place_line(place))
     for advice in finding.advice:
-        _print_field(console, "do", plain(advice.text, limit=1000))
+        _print_field(console, "fix", plain(advice.text, limit=1000))
         for line in code_lines(advice.code):
             print_words(console, Line(line, style="cyan"), lead=" " * (_VALUE_COLUMN + 2))
 

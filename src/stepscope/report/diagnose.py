@@ -215,7 +215,9 @@ def _verdict(run: Run) -> Verdict:
     opened, world_size = _ranks(run)
     unexplained = _unexplained(row)
     hidden = row["slowed_by"] if unexplained is not None else ()
-    gaps = _gaps(run, row["rank"], unexplained * row["step"]) if unexplained is not None else ()
+    steps = _steps(run, row["rank"])
+    idle = unexplained if unexplained is not None else row["host"] if row["limit"] == "host" and not steps else None
+    gaps = _gaps(run, row["rank"], idle * row["step"]) if idle is not None else ()
     return Verdict(
         row["limit"],
         row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
@@ -224,7 +226,7 @@ def _verdict(run: Run) -> Verdict:
         rank=row["rank"],
         ranks=tuple(sorted(other["rank"] for other in rows if _alike(other, row))),
         of_ranks=len(rows),
-        steps=_steps(run, row["rank"]),
+        steps=steps,
         on_cpu=not has_gpu(run),
         opened=opened,
         world_size=world_size,

@@ -157,7 +157,7 @@ def _largest(run: Run, found: Kind) -> list[Block]:
 def _kernels(run: Run) -> Table:
     table = _of_busiest_rank(kernels(run), "total").sort("total", descending=True)
     return _table(
-        kernels, table, "Largest kernels", {"name": "kernel", "share": "share", "total": "total", "calls": "calls"}
+        kernels, table, "Longest kernels", {"name": "kernel", "share": "share", "total": "total", "calls": "calls"}
     )
 
 
@@ -166,7 +166,7 @@ def _operators(run: Run) -> Table:
     whole = int(table["host_self"].sum())
     table = table.with_columns((pl.col("host_self") / max(whole, 1)).alias("share"))
     headings = {"name": "operator", "share": "share", "host_self": "self time", "calls": "calls"}
-    return _table(operators, table, "Largest operators", headings)
+    return _table(operators, table, "Longest operators", headings)
 
 
 def _lines(run: Run) -> Table:
@@ -174,7 +174,7 @@ def _lines(run: Run) -> Table:
     table = table.group_by("file", "line", "text", maintain_order=True).agg(pl.col("share", "time").sum())
     table = table.with_columns(pl.format("{}:{}", pl.col("file").str.split("/").list.last(), "line").alias("place"))
     headings = {"place": "line", "text": "code", "share": "share", "time": "mean per step"}
-    return _table(lines, table.sort("time", descending=True), "Largest lines", headings)
+    return _table(lines, table.sort("time", descending=True), "Longest lines", headings)
 
 
 def _of_busiest_rank(table: pl.DataFrame, time: str) -> pl.DataFrame:

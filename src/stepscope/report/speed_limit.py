@@ -27,12 +27,10 @@ def speed_limit(run: Run) -> list[Block]:
     if known < LEAST or best["gpu"] is None:
         return []
     gpu = best["gpu"].replace("{", "{{").replace("}", "}}")
-    text = f"Speed limit: kernels run at {{}} of the {gpu}'s memory bandwidth"
+    text = f"Kernels reach {{}} of the {gpu}'s memory bandwidth"
     values = [Value(best["moving"] / best["time"], "ratio")]
     if best["precision"] is not None:
-        text = (
-            f"Speed limit: kernels run at {{}} of the {gpu}'s {best['precision']} peak and {{}} of its memory bandwidth"
-        )
+        text = f"Kernels reach {{}} of the {gpu}'s {best['precision']} peak and {{}} of its memory bandwidth"
         values.insert(0, Value(best["computing"] / best["time"], "ratio"))
     if known < MOSTLY:
         text += " (work known for {} of kernel time)"

@@ -1,4 +1,4 @@
-"""Names of the files of a run folder (docs: the run directory)."""
+"""Names of the files of a run folder (docs: the run folder)."""
 
 __all__ = [
     "DEVICE_STEPS", "END", "ENDINGS", "FACTS", "LINES", "LOADING", "NOTES", "OLD_STEPS", "PROCESS", "PROCESSES", "RUN",

@@ -28,7 +28,7 @@ def open_run(
     progress: Progress | None = None,
     ranks_done: RanksDone | None = None,
 ) -> Run:
-    """Open a run directory, a trace, a folder of ranks, a pattern such as `traces/*.json.gz`, or several of these.
+    """Open a run folder, a trace, a folder of ranks, a pattern such as `traces/*.json.gz`, or several of these.
 
     With `workers`, several ranks are opened apart (`storage.ranks`), and `first`, which the caller will compute on the
     run, is computed on each meanwhile; without, all are read into this process. `use_cache` keeps parsed tables, see

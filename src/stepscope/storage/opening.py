@@ -143,7 +143,7 @@ def _joined(spans: list[Unit]) -> Unit:
     for unit in spans:
         merge(_as_sink(unit.tables), sink, leave=_SAID_ONCE if unit is not spans[0] else frozenset())
     folder, rank = spans[0].paths[0].parent, spans[0].ranks[0]
-    sink.skip(str(folder), f"rank {rank}: traces of one worker were read as one, in the order of time", len(spans))
+    sink.skip(str(folder), f"rank {rank}: traces of one process, read as one in order of time", len(spans))
     paths = tuple(path for unit in spans for path in unit.paths)
     tables = sink.run(str(folder)).tables
     return Unit(ranks=spans[0].ranks, assumed=spans[0].assumed, paths=paths, tables=tables)

@@ -25,7 +25,7 @@ _SHARE = 4  # of one core at most a fourth goes into following: the job may need
 
 
 def state_of(folder: Path) -> State:
-    """How the job of a run directory stands; one that is not heard of counts as died."""
+    """How the job of a run folder stands; one that is not heard of counts as died."""
     try:
         end = json.loads((folder / END).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -138,7 +138,7 @@ def test_the_only_group_of_a_job_needs_no_argument() -> None:
     ("rank", "known"), [(1, True), ("1", True), (-1, False), (2**40, False), (None, False), (True, False)]
 )
 def test_the_header_says_itself_of_which_rank_it_is(rank: object, known: bool) -> None:
-    """In a run directory the trace of a rank is a file below the folder that the process is read from."""
+    """In a run folder the trace of a rank is a file below the folder that the process is read from."""
     synth = Synth().add("processes", rank=1, source="folder")
     value = json.dumps({"rank": rank, "pg_config": [{"pg_name": "7", "pg_desc": "default_pg"}]})
     synth.add("meta", source="folder/trace.json", key="distributedInfo", value=value)

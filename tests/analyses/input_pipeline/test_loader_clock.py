@@ -79,7 +79,7 @@ def test_waits_outside_the_calls_of_a_trace_are_counted() -> None:
 
 
 def test_a_run_without_spans_or_without_workers_is_told() -> None:
-    with pytest.raises(MissingData, match="loader_spans"):
+    with pytest.raises(MissingData, match="times of data loading"):
         loader_clock(Synth().step(0, 0, 1).run())
     synth = Synth()
     span(synth, "fetch", 0, 1)

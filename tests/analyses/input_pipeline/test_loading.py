@@ -96,7 +96,7 @@ def test_a_loader_without_workers_has_stages_only() -> None:
 
 
 def test_nothing_was_recorded() -> None:
-    with pytest.raises(MissingData, match="loader_spans"):
+    with pytest.raises(MissingData, match="times of data loading"):
         loader_stages(Synth().run())
 
 

@@ -116,6 +116,14 @@ def test_the_beginning_of_one_more_step_that_a_profiler_marks_at_its_end_is_empt
     assert steady_steps(synth.run())["step"].to_list() == [7]
 
 
+def test_an_empty_step_has_no_phases_of_zero() -> None:
+    synth = (
+        traced().host("aten::mm", "operator", 10, 90).host("autograd::engine::evaluate_function: X", "operator", 90, 95)
+    )
+    last = steps(synth.host("ProfilerStep#8", "annotation", 100, 101).run()).tail(1)
+    assert last.select("forward", "backward", "optimizer").row(0) == (None, None, None)
+
+
 def test_tags_name_warm_up_and_long_steps() -> None:
     synth = Synth()
     for step, duration in enumerate((500, 60, 60, 50, 50, 50, 260, 50)):
@@ -160,7 +168,7 @@ def test_the_recorded_loop_with_two_workers(corpus: Path) -> None:
     assert [row[0] for row in phases(open_run(first))] == [0.206455, 22.749939, 0.04763]
     assert phases(open_run(second)) == [
         (1.128021, 1.55359, 1.623755, 0.335768, 0.066667),
-        (0.113358, 0, 0, 0, 80.674565),
+        (0.113358, None, None, None, 80.674565),
     ]
 
 

@@ -222,7 +222,9 @@ def test_the_bar_of_a_job_on_the_cpu_has_its_phases() -> None:
 def test_which_steps_the_means_are_over_stands_beside_their_chart() -> None:
     *_, words = SECTIONS.get("step-times").build(full())
     assert isinstance(words, Text)
-    assert words.text == "Means over {} of {} steps; median {}; left out: {} traced, {} warm-up."
+    assert (
+        words.text == "Averages in this report use {} of {} steps. Their median is {}. Left out: {} traced, {} warm-up."
+    )
     assert [value.value for value in words.values] == [34, 40, 100 * MS, 3, 3]
 
 
@@ -324,8 +326,8 @@ def test_a_breakdown_without_marked_steps_is_of_all_that_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("A100", "The host has 8 × A100, of which 1 works here."),
-        (None, "The host has 8 devices whose name was not recorded, of which 1 works here."),
+        ("A100", "The host has 8 × A100; 1 works in this run."),
+        (None, "The host has 8 devices whose name was not recorded; 1 works in this run."),
     ],
 )
 def test_the_devices_of_the_host_and_those_that_work(name: str | None, sentence: str) -> None:

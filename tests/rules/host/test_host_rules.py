@@ -189,3 +189,34 @@ def test_a_stall_inside_a_framework_is_named_with_what_the_framework_does_there(
     (finding,) = found(synth.run())
     assert title_text(finding.title) == "lightning saves checkpoints in the training loop: 300 ms every 10 steps"
     assert [advice.code for advice in finding.advice] == ["ModelCheckpoint(..., every_n_train_steps=1000)"]
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "title"),
+    [
+        ("main", "log.flush()  # every step", "log.flush() at dqn.py:9 takes 40 ms per step (40 %)"),
+        ("brightness", "for value in pixels:", "brightness at dqn.py:9 takes 40 ms per step (40 %)"),
+        ("<module>", "for value in pixels:", "dqn.py:9 takes 40 ms per step (40 %)"),
+    ],
+)
+def test_a_title_names_a_call_by_its_code_and_a_block_by_its_function(function: str, text: str, title: str) -> None:
+    synth = Synth()
+    for step in range(40):
+        start = 100 * step
+        synth.step(step, start, start + 100, data_wait=None, forward=30, backward=25, optimizer=5)
+        for tick in range(4):
+            synth.sample(step, start + 10 * tick, 10, "other", TRAIN, 9, function=function, text=text)
+        synth.sample(
+            step, start + 40, 60, "backward", TRAIN, 40, function="main", text="loss.backward()",
+            call="torch/_tensor.py:600 backward", leaf="torch/autograd/graph.py:800 run",
+        )  # fmt: skip
+    (finding,) = found(synth.run())
+    assert title_text(finding.title) == title
+
+
+def test_the_shares_of_the_lines_add_up_to_the_time_that_is_told() -> None:
+    """A traced step has 40 ms between operators; samples of the one function of forward caught 20 of them."""
+    (finding,) = found(environment(work={9: 20}, inside=40))
+    told = sum(place.share or 0.0 for place in finding.where)
+    assert finding.evidence[0].share == pytest.approx(told, abs=0.01)
+    assert told == pytest.approx(0.4, abs=0.02)

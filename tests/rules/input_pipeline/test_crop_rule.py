@@ -77,6 +77,6 @@ def test_a_conversion_that_changes_the_size_is_not_put_behind_the_crop() -> None
 def test_without_sizes_the_order_is_not_judged() -> None:
     run = slow_run("crop-after-transform")
     older = Run({name: table for name, table in run.tables.items() if name != "transform_sizes"}, run.path)
-    with pytest.raises(MissingData, match="transform_sizes"):
+    with pytest.raises(MissingData, match="sizes before and after transforms"):
         list(RULES.get("crop-after-transform").check(older))
     assert rules_of(older) == ["slow-transform"]

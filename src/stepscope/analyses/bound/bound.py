@@ -2,7 +2,7 @@
 
 A row is a rank. `step` is the mean steady step in ns; the span of the device for a trace without steps. `input` is the
 data wait, on a GPU only where it leaves the device without work. Where the CPU computes, input includes
-`cpu_contention`: the main thread was ready to run, but workers of a loader that cannot keep up used the cores.
+`cpu_contention`. Then the main thread was ready to run, but workers of a slow loader used the cores.
 
 `host` is time in which neither device nor model computes and nothing waits for the loader. On a GPU it is the device's
 idle time that is no data wait. On a CPU it is the time outside forward, backward and optimizer. Operators of the model

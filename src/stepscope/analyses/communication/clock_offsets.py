@@ -1,15 +1,15 @@
 """How far each rank's clock is from the reference rank's, measured by the collectives that both took part in.
 
 One row is a rank; the reference is the lowest rank that shares a collective. `offset` is the rank's clock less the
-reference's, when the reference's reads `time`: subtract it from the rank's times, and where `drift_ppm` is not null,
-also drift_ppm / 10^6 of what has passed since `time`. Ranks of one host should read one clock; they are measured too.
+reference's, at `time` of the reference. Subtract it from the rank's times. Where `drift_ppm` is not null, also subtract
+drift_ppm / 10^6 of the time since `time`. Ranks of one host should read one clock; they are measured too.
 
-Only collectives count in which every rank needs every other's data (all_reduce, all_gather, reduce_scatter, barrier):
-they cannot end on one rank before they have started on another. Each therefore bounds the offset from both sides, and
-[low, high] is what all of them leave, for any constant drift up to 200 ppm. The estimate is the median difference of
-the ends of the shortest quarter; its uncertainty is their typical transfer time (ends differ by that at most, as a
-rule) or their scatter, whichever is larger. Ranks without a collective in common are compared through others; then
-bounds and uncertainties add up. Collectives matched by order in a group that was not recorded are taken to be one.
+Only collectives count in which every rank needs data of all others: all_reduce, all_gather, reduce_scatter, barrier.
+They cannot end on one rank before they start on another. So each bounds the offset from both sides. [low, high]
+satisfies all of them, for any constant drift up to 200 ppm. The estimate is the median difference of the ends of the
+shortest quarter. Its uncertainty is their typical transfer time or their scatter, whichever is larger. Ranks without a
+collective in common are compared through others; then bounds and uncertainties add up. Collectives matched by order in
+a group that was not recorded are taken to be one.
 
 Status: `reference`; `aligned`; `same-host-agrees` (same host name, and 0 lies within the bounds); `same-host-differs`;
 `inconsistent` (no offset and drift fit all collectives: clocks were set meanwhile, or ranks were matched wrongly);

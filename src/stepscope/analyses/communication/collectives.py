@@ -2,9 +2,9 @@
 
 One row is a collective of a rank; `match` is the same number on all ranks of one collective. Times are ns on the clock
 of the rank's own host. A collective lasts longest on the rank that came first, because it waits for the others:
-`transfer` is the smallest duration of the match (TraceLens' latency; other tools call it that too), `waiting` the rest
-of the row's own duration. Both are differences of times of one clock, so they need no clocks that agree. Ranks whose
-traces are not at hand are not in the match: compare `ranks` with `group_size`; `transfer` is then an upper bound.
+`transfer` is the smallest duration of the match, which TraceLens calls latency. `waiting` is the rest of the row's own
+duration. Both are differences of times of one clock, so they need no clocks that agree. Ranks whose traces are not at
+hand are not in the match: compare `ranks` with `group_size`; `transfer` is then an upper bound.
 
 Matched by `sequence`: process group and sequence number. By `order`: place in the step, on ranks whose lists of
 collectives in that step are the same in name, type and elements. By `unique`: the only one of its name, type and
@@ -19,8 +19,8 @@ elements in the step, on ranks whose lists differ. What does not fit is not matc
 - `several-devices`: one process drives several devices
 
 `bytes` is the size S of nccl-tests: the larger of what goes in and what comes out. Bandwidths are theirs too. That of
-the algorithm is S / transfer. That of the bus is this times a factor: 2(n-1)/n for an all-reduce of n ranks, (n-1)/n
-for all-gather, reduce-scatter, all-to-all, gather and scatter, and 1 for the rest. GB is 10^9.
+the algorithm is S / transfer. Bus bandwidth is this times a factor. It is 2(n-1)/n for an all-reduce of n ranks, and 1
+for most others. For all-gather, reduce-scatter, all-to-all, gather and scatter it is (n-1)/n. GB is 10^9.
 """
 
 import polars as pl

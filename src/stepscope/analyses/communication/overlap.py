@@ -2,10 +2,10 @@
 
 One row is a traced step of a rank, adjusted to its device work as in step_breakdown. Times are ns; compute, overlapped,
 exposed_communication and other add up to duration exactly. Communicating is what `collectives` lists: communication
-kernels, or gloo's annotations. Computing is every other kernel; on MTIA, what its device does besides moving memory; on
-a rank without device work, the operators of all threads that do not communicate. Other is the rest: copies, Python,
-waiting, idling. Definition: the TensorBoard plugin's overview of computation and communication, for which the
-annotation of an NCCL call, which only launches, is communication too.
+kernels, or gloo's annotations. Computing is every other kernel. On MTIA, it is what the device does besides moving
+memory. On a rank without device work, it is operators of all threads that do not communicate. Other is the rest:
+copies, Python, waiting, idling. Definition: the TensorBoard plugin's overview of computation and communication, for
+which the annotation of an NCCL call, which only launches, is communication too.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The critical path by class: where the time of a step goes that decides how long it takes.
 
-One row is a class of segments (see `critical_path`) in a step of a rank, or, where step is null, on average over the
-steps of the rank. Times are ns; those of a step add up to its length.
+One row is a class of segments (see `critical_path`) in a step of a rank. Where step is null, it is the mean of the
+rank's steps. Times are ns; those of a step add up to its length.
 """
 
 import polars as pl

@@ -1,8 +1,8 @@
 """Which host call started each piece of device work, and inside which operator.
 
-One row is a kernel, copy or set. The call is the runtime or driver call of the same process with the same correlation
-id; the operator is the innermost operator or annotation that holds the call in time on the same thread. External ids
-are not used: some profilers fill them with other numbers (`attribution_coverage` says how far they agree).
+One row is a kernel, copy or set. The call is the runtime or driver call of the same process and correlation id. The
+operator is the innermost operator or annotation around the call on its thread. External ids are not used: some
+profilers fill them with other numbers (`attribution_coverage` says how far they agree).
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """How much device time has a known cause.
 
 One row is a rank. Times are ns and sums of durations (work in parallel counts twice). Placed means that `attribution`
-found the operator. The external ids that the profiler wrote are compared with it: they agree when the launch's id is
-that of the operator found by time, and disagree when it is that of another one.
+found the operator. The profiler's external ids are compared with it. They agree when the launch has the id of the
+operator found by time. Otherwise they disagree.
 """
 
 import numpy as np

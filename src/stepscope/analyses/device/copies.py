@@ -1,10 +1,10 @@
 """Copies and sets of device memory by kind: how much, how fast, and how much of their time nothing hides.
 
-One row is a kind on a device: the way of the copy (HtoD from host to device, DtoH, DtoD, PtoP between devices, memset)
-and the host's memory, pageable or pinned. Times are ns; bandwidths GB/s with 10^9 bytes. The bandwidth of one copy is
-what the profiler wrote, else its bytes per time; `bandwidth_mean` is that of all copies together, bytes by the time
-they take at their bandwidths, of those whose size and bandwidth are known. `busy` is the length of the union, `exposed`
-the part of it without any kernel, as in `device_time`.
+One row is a kind on a device: direction and host memory. Directions are HtoD (host to device), DtoH, DtoD, PtoP
+(between devices) and memset. Host memory is pageable or pinned. Times are ns; bandwidths GB/s with 10^9 bytes. The
+bandwidth of one copy is what the profiler wrote, else its bytes per time; `bandwidth_mean` is bytes divided by time,
+over all copies whose size and bandwidth are known. `busy` is the length of the union, `exposed` the part of it without
+any kernel, as in `device_time`.
 """
 
 import polars as pl

@@ -1,8 +1,8 @@
 """Bandwidth of the copies and sets that run at the same time, over time.
 
-One row is a moment at which the bandwidth of a kind changes; it holds until the next row of that kind. It is the sum of
-the bandwidths of the copies that run then, each taken as even over its duration, in GB/s with 10^9 bytes. Kinds are
-those of `copies`. Copies of unknown size or of no duration are left out. Definition: HTA's memory bandwidth series.
+One row is a moment at which the bandwidth of a kind changes; it holds until the next row of that kind. It is the sum
+over the copies that run then, each spread evenly over its duration. GB are 10^9 bytes. Kinds are those of `copies`.
+Copies of unknown size or of no duration are left out. Definition: HTA's memory bandwidth series.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Use of the machine while the job ran: processors, memory, devices.
 
-One row is a quantity that was sampled about once a second beside the job: system CPU, job CPU, job memory and, for each
-device, utilization, memory and power. Values are in `unit`: a ratio from 0 to 1, cores (1.0 is one core busy), bytes or
-watts. Source of the idea: Paddle's device summary, which gives means only.
+One row is a quantity sampled about once a second beside the job. Sampled are system CPU, job CPU, job memory, and
+utilization, memory and power of each device. Values are in `unit`: a ratio from 0 to 1, cores (1.0 is one core busy),
+bytes or watts. Source of the idea: Paddle's device summary, which gives means only.
 """
 
 import polars as pl

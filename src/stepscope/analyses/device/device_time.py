@@ -1,12 +1,11 @@
 """Time of each device, divided so that it adds up.
 
-One row is a device of a rank, from the start of its first to the end of its last kernel, copy or set. Times are ns.
-Communication is kernels whose collective the trace names, which an operator of communication started, or whose name is
-one of communication (core/communication.json); memory is copies and sets; compute is every other kernel. Times are
-lengths of unions, so work in parallel counts once, and compute_busy + exposed_communication + exposed_memory + idle =
-span exactly. Definition: TraceLens' GPU timeline (its sets to count copies too), with integer nanoseconds. Where
-several windows were traced, the time between them without work is neither span nor idle, because nothing was recorded
-there.
+One row is a device of a rank, from the start of its first to the end of its last kernel, copy or set. Times are ns. A
+kernel counts as communication if the trace names its collective, if an operator of communication started it, or by its
+name (core/communication.json). Memory is copies and memsets. Compute is every other kernel. Times are lengths of
+unions, so work in parallel counts once, and compute_busy + exposed_communication + exposed_memory + idle = span
+exactly. Definition: TraceLens' GPU timeline (its sets to count copies too), with integer nanoseconds. Time between
+traced windows is neither span nor idle, because nothing was recorded there.
 """
 
 import numpy as np

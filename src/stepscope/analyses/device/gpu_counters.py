@@ -8,8 +8,8 @@ device work. Times are ns. Figures are of the recorded part of a stretch:
 - sm_efficiency (estimated): mean of min(1, sum of blocks per SM of the kernels that run at that time);
 - occupancy (estimated, achieved): mean of the kernels' estimates, weighted by their time in it; null without kernels.
 
-The last two are null where no kernel of the device carries what they need, as in traces of AMD and MTIA; all three
-where nothing was recorded. Definitions: the counters that the TensorBoard plugin adds to its timeline, which draws SM
+The last two are null where no kernel carries what they need, as in traces of AMD and MTIA. All three are null where
+nothing was recorded. Definitions: the counters that the TensorBoard plugin adds to its timeline, which draws SM
 efficiency kernel by kernel and takes no occupancy.
 """
 

@@ -1,7 +1,7 @@
 """How well each device is used, by the TensorBoard plugin's four figures.
 
-One row is a device with kernels. The window W runs from the first to the last step of step_breakdown, gaps included;
-where several windows were traced, W is all of them, without the time between.
+One row is a device with kernels. The window W runs from the first to the last step of step_breakdown, gaps included. Of
+several traced windows, W is all, without the time between.
 
 - utilization: length of the union of the kernels in W / length of W. Copies and sets do not count.
 - sm_efficiency (estimated): over W, the mean of min(1, sum of blocks per SM of the kernels that run at that time).

@@ -1,10 +1,10 @@
 """Idle time of each device by cause, with what the host did meanwhile.
 
 One row is a cause on a device; the causes are those of `idle_gaps`, and their totals add up to `device_time.idle`
-exactly. Times are ns. `gaps` counts the gaps that hold any time of the cause. `activity` is what the host did for the
-most of that time, and `line` the line of the user's code that it was on, each with how much of the time that was; they
-are taken from the gaps of which the cause is the largest part, and null for causes that lie behind the launch, where
-the host is ahead. Only causes that occur have a row.
+exactly. Times are ns. `gaps` counts the gaps that hold any time of the cause. `activity` is what the host did for most
+of that time, and `line` the user's line that it was on. Each comes with its part of the time. Both are taken from gaps
+of which the cause is the largest part. They are null for causes behind the launch, where the host is ahead. Only causes
+that occur have a row.
 """
 
 import polars as pl

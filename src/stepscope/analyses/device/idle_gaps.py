@@ -18,8 +18,8 @@ looks at each stream by itself.
 
 `class` is the largest part. The host is looked at on the thread that launches, until the next launch begins. Where the
 class is `launch`, it is looked at during that call; where it lies behind it, during the whole gap. `activity` is the
-innermost operator, annotation, call or Python frame that covers more than half of that time, without the mark of a
-step. `module` is the innermost module that does. `file`, `line` and `function` are the innermost frame of the user's
+innermost operator, annotation, call or Python frame that covers more than half of that time. Marks of steps do not
+count. `module` is the innermost module that does. `file`, `line` and `function` are the innermost frame of the user's
 own code around it. They are null where that was not recorded, or where nothing covers half. Definition: HTA's idle
 breakdown (host wait: launched after the work before had ended), taken from streams to the device and from whole gaps to
 the nanosecond.

@@ -1,10 +1,10 @@
 """Sequences of kernels that operators launch again and again: candidates for a fused kernel.
 
-One row is an operator and the device work that one call of it launches, in order of launch, with how often exactly this
-sequence occurred. It takes two kernels to be one, and an operator with more than 64 is a part of a model, not a
-candidate. Each sequence stands once, where operators that call each other launch the same: `operator` is the innermost
-of them, `called_by` the outermost. Times are ns, summed over the calls. `between` is the time from the first start to
-the last end of a sequence that none of its work fills. Definition: HTA's frequent kernel sequences, of all operators.
+One row is an operator and the sequence of device work that one call launches, with the number of calls that launch
+exactly this. It takes two kernels to be one, and an operator with more than 64 is a part of a model, not a candidate.
+Each sequence stands once, where operators that call each other launch the same: `operator` is the innermost of them,
+`called_by` the outermost. Times are ns, summed over the calls. `between` is the time from the first start to the last
+end of a sequence that none of its work fills. Definition: HTA's frequent kernel sequences, of all operators.
 """
 
 import numpy as np

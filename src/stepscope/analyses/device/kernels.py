@@ -1,10 +1,10 @@
 """Kernels by name.
 
-One row is a kernel name on a device. Times are ns; a sum of durations counts kernels in parallel twice. blocks_per_sm
-and occupancy are means weighted by duration over the kernels that carry them, null if none does. `operator` is the one
-that started most of the calls, null where no operator or annotation other than the step is known for any. All kernels
-count, inside and outside of steps, and each that was replayed from a device graph. Definition: the kernel view of the
-TensorBoard plugin, which takes kernels without a figure as 0 in its means; the deviation is that of HTA.
+One row is a kernel name on a device. Times are ns. A sum of durations counts parallel kernels twice. blocks_per_sm and
+occupancy are means weighted by duration, over the kernels that carry them. They are null if none does. `operator` is
+the one that started most of the calls. It is null where only the step is known. All kernels count, inside and outside
+of steps, and each that was replayed from a device graph. Definition: the kernel view of the TensorBoard plugin, which
+takes kernels without a figure as 0 in its means; the deviation is that of HTA.
 """
 
 import polars as pl

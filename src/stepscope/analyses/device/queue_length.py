@@ -1,8 +1,8 @@
 """How many launches wait in the queue of each stream, over time.
 
-One row is a moment at which the length changes: a launch joins the queue when its call begins and leaves it when its
-work starts, which is HTA's definition. What starts at the moment of its launch changes nothing and has no row. Times
-are ns. `queue_summary` sums it up.
+One row is a moment at which the length changes. A launch joins the queue when its call begins and leaves it when its
+work starts, as in HTA. What starts at the moment of its launch changes nothing and has no row. Times are ns.
+`queue_summary` sums it up.
 """
 
 import polars as pl

@@ -1,9 +1,9 @@
 """Python time and operator time of each phase.
 
 One row is a phase of a rank (data_wait, forward, backward, optimizer, other), summed over the traced steps. Times are
-ns. in_operators is the part of the phase in which an operator ran on a thread that works for it: any thread of the
-process for backward, the step's own thread otherwise. The rest, `outside`, is Python, and waiting in it. `launches`
-counts the runtime and driver calls inside the phase that started device work; null without device work in the rank.
+ns. in_operators is the part of the phase in which an operator ran on a thread that works for it. For backward that is
+any thread of the process, else the step's own. The rest, `outside`, is Python, and waiting in it. `launches` counts the
+runtime and driver calls inside the phase that started device work; null without device work in the rank.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,11 @@
 """Lines of the user's code by the time they take in a steady step, from stack samples of the running job.
 
-A row is one line in one phase, with one library call below it and one kind of work: the innermost frame of the user's
-own code in each sample. `time` is the sampled share of the rank's steady steps times their mean duration. `share_low`
-is the lower end of the 95 % Wilson interval of `share`: a line seen twice may be chance. `leaf` is the innermost frame
-of all in most of the samples. `work`: input (waiting for the loader), model (torch computes or dispatches), host
-(Python, files, other libraries), collector (garbage collector) or unclear (a line inside the model without a frame
-below it: operators and Python look alike there).
+A row is one line in one phase, with one library call below it and one kind of work. The line is the innermost frame of
+the user's own code in each sample. `time` is the sampled share of the rank's steady steps times their mean duration.
+`share_low` is the lower end of the 95 % Wilson interval of `share`: a line seen twice may be chance. `leaf` is the
+innermost frame of all in most of the samples. `work` is input (waiting for the loader), model (torch computes or
+dispatches), host (Python, files, other libraries), collector (garbage collector) or unclear. Unclear is a line inside
+the model without a frame below it: operators and Python look alike there.
 """
 
 import polars as pl

@@ -7,10 +7,10 @@ training process asked for it at `requested` and had it at `received`.
 `late` is ready - requested, 0 for a batch that was ready in time. The rest of received - requested is taking it out of
 the queue. `slack` is requested - ready, 0 for a late batch: how long it lay in the queue.
 
-`late_in` is the stage that took most of `late`, and `late_duration` how much of it. The stages are before fetch (the
-worker loaded an earlier batch, or got the indices late), fetch, put (the feeder thread had not begun), serialize and
-send. Both are null for a batch that was ready, or without a record of all stages. The arrows of `stepscope export RUN
---overlay loader` have the same loader, iterator, epoch and batch.
+`late_in` is the stage that took most of `late`, and `late_duration` how much of it. The stages are before fetch, fetch,
+put, serialize and send. Before fetch, the worker loaded an earlier batch or got the indices late. In put, the feeder
+thread had not begun. Both are null for a batch that was ready, or without a record of all stages. The arrows of
+`stepscope export RUN --overlay loader` have the same loader, iterator, epoch and batch.
 """
 
 from itertools import pairwise

@@ -4,11 +4,11 @@ One row is an interval of a worker (null: the training process). The batches are
 batches that were all recorded, within one epoch. Times are ns. The intervals of a worker do not overlap. Gaps were not
 recorded.
 
-A worker in fetch is `computing`, `waiting for a core` or `blocked` (on a disk, the network or a lock): whichever takes
-most of that fetch, by CPU time and the scheduler's count. It is `fetching` where these were not read. `enqueueing` is
-passing the batch to the feeder thread. `sending` is that thread's serializing and writing while the worker does nothing
-else. A worker that waits for indices is `idle, queue full` while training does not wait, and `idle, out of order` while
-it does, as in `loader_workers`. The training process is `training` or `data wait`.
+A worker in fetch is `computing`, `waiting for a core` or `blocked` (on a disk, the network or a lock). The state is
+what takes most of that fetch, by CPU time and the scheduler's count. It is `fetching` where these were not read.
+`enqueueing` is passing the batch to the feeder thread. `sending` is that thread's serializing and writing while the
+worker does nothing else. A worker that waits for indices is `idle, queue full` while training does not wait. While
+training waits, it is `idle, out of order`, as in `loader_workers`. The training process is `training` or `data wait`.
 """
 
 import numpy as np

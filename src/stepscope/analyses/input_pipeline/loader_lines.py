@@ -1,10 +1,10 @@
 """Lines that DataLoader workers were at while they made batches, from stack samples taken in the workers.
 
-One row is a line of a loader on a rank, with one library call below it: the innermost frame of the user's own code, or
-of the library where the user has none in there. `wall` is the sum of the samples, each of which stands for the time
-since the one before; `share` is of all sampled time in which a worker of the loader made a batch. `share_low` is the
-lower end of the 95 % Wilson interval of `share`: a line seen twice may be chance. With num_workers=0 the process that
-trains makes the batches, and `lines` has them under `data_wait`.
+One row is a line of a loader on a rank, with one library call below it. The line is the innermost frame of the user's
+own code, else of the library. `wall` is the sum of the samples, each of which stands for the time since the one before;
+`share` is of all sampled time in which a worker of the loader made a batch. `share_low` is the lower end of the 95 %
+Wilson interval of `share`: a line seen twice may be chance. With num_workers=0 the process that trains makes the
+batches, and `lines` has them under `data_wait`.
 """
 
 import polars as pl

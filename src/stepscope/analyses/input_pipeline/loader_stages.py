@@ -2,8 +2,8 @@
 
 One row is a stage of a DataLoader on a rank. Not every batch is recorded: each span says how many it stands for, and
 `count`, `wall` and `cpu` are sums with these weights. `where` says who did it: the main thread of a worker, its feeder
-thread, the main process, or there the pin-memory thread. Stages of one thread lie one after another, but for
-sample and collate, which are parts of fetch, and receive and send index, which are parts of wait or of start workers.
+thread, the main process, or there the pin-memory thread. Stages of one thread lie one after another, with two
+exceptions. Sample and collate are parts of fetch. Receive and send index are parts of wait or of start workers.
 `waiting` is wall time without CPU time: for a disk, the network, a lock or a core. `share` is of the time from the
 loader's first span to its last, summed over the processes that have the stage. With num_workers=0 the main process
 fetches.

@@ -2,10 +2,10 @@
 
 One row is a loader with two workers or more on a rank. A stall is a wait for a batch of at least half of the longest
 ordinary wait (the 95th percentile). `period` is the most frequent distance between one stall and the next, in batches;
-`regular` the part of the distances that have it; `in_stalls` the part of all waiting in stalls. A `period` equal
-to `workers` says that the workers run in step: each makes a batch in the same time, and the training process uses up
-what lies ready, then waits for all of them. More workers, or a cheaper sample, shorten it; a larger prefetch_factor
-does not. Only runs of batches that were all recorded are looked at.
+`regular` the part of the distances that have it; `in_stalls` the part of all waiting in stalls. A `period` equal to
+`workers` says that the workers run in lockstep. All make a batch in the same time; training uses these up, then waits
+for all workers. More workers, or a cheaper sample, shorten it; a larger prefetch_factor does not. Only runs of batches
+that were all recorded are looked at.
 """
 
 import polars as pl

@@ -72,7 +72,7 @@ def has_gpu(run: Run) -> bool:
 def need_gpu(run: Run) -> None:
     """Raise MissingData if the run shows nothing of an accelerator."""
     if not has_gpu(run):
-        raise MissingData(DEVICE_WORK, how=f"nothing for a job on the CPU; else {RECORD_TRACE_ON_GPU}")
+        raise MissingData(DEVICE_WORK, how=f"not needed for a job on the CPU; else {RECORD_TRACE_ON_GPU}")
 
 
 def gpu_ranks(run: Run) -> tuple[int, ...]:

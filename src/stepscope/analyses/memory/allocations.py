@@ -1,11 +1,11 @@
 """Allocations with their frees.
 
 One row is a block of memory, from its allocation to its free. Times are ns. Blocks are paired by address within a
-device: an allocation belongs to the next free of its address. `end` is null for a block that is alive at the end of the
-recording, and for one whose free was not recorded, which `fate` tells apart. A free whose allocation was not recorded
-is a row without start. Events without addresses (torch before 1.10) cannot be paired. `operator` is the innermost one
-around the allocation on its thread; of operators that only make empty tensors, the one around them. Definition: the
-table of memory events of the TensorBoard plugin. How the category is told: see `memory_at_peak`.
+device: an allocation belongs to the next free of its address. `end` is null for a block that is still alive, and for
+one whose free was not recorded. `fate` tells the two apart. A free whose allocation was not recorded is a row without
+start. Events without addresses (torch before 1.10) cannot be paired. `operator` is the innermost one around the
+allocation on its thread. Operators that only make empty tensors do not count. Definition: the table of memory events of
+the TensorBoard plugin. How the category is told: see `memory_at_peak`.
 """
 
 import polars as pl

@@ -1,15 +1,15 @@
 """Calls that take memory from a device's driver or give it back, and the device time that they waste.
 
-One row is a kind of call from one operator and line. Times are ns, summed over its calls: allocations and frees of
-device memory and of pinned host memory, and the mapping of virtual memory that PyTorch's expandable segments are made
-of. A caching allocator makes them while it warms up and never again, unless memory is full, fragmented, or emptied on
-purpose. Allocations in the order of a stream (`cudaMallocAsync`) come from a pool of the driver and do not count.
+One row is a kind of call from one operator and line. Times are ns, summed over its calls. Calls allocate or free device
+memory or pinned host memory, or map virtual memory for expandable segments. A caching allocator makes them while it
+warms up and never again, unless memory is full, fragmented, or emptied on purpose. Allocations in the order of a stream
+(`cudaMallocAsync`) come from a pool of the driver and do not count.
 
 `stalled` is the device time that vanishes with the calls. A free waits until the device has done all its work. The
 device then has nothing to do until the host launches again. An allocation delays the host, which matters while the
-device is idle. Calls before the same launch are taken together. They count for the time that all devices of the rank
-idle from the first call to that launch, or to the work after it. They never count for longer than the calls took. Calls
-outside of marked steps and from the profiler's own code are left out.
+device is idle. Calls before the same launch are taken together. They count while all devices of the rank idle, from the
+first call to that launch or the work after it. They never count for longer than the calls took. Calls outside of marked
+steps and from the profiler's own code are left out.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """What lives in the memory of each device when it is fullest.
 
-One row is what one operator, called at one line in one module, allocated of one category and what of it lives at the
-peak of `memory_peaks`. The rows of a device add up to its peak exactly.
+One row is what one operator, at one line in one module, allocated of one category and still holds at the peak of
+`memory_peaks`. The rows of a device add up to its peak exactly.
 
 The category is what the source says (memory timelines), or follows from the phases of allocation and free: `activation`
 is allocated in forward and freed in backward; `gradient` allocated in backward and there when the optimizer begins;

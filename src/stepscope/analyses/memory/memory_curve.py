@@ -1,9 +1,9 @@
 """Allocated and reserved memory of each device over time, thinned out for drawing.
 
-One row is a moment just after an allocation or a free. Times are ns. `allocated` is what tensors hold, as the allocator
-counts it (blocks are rounded up; in snapshots: as it was asked for), `reserved` what the allocator holds of the device.
-Both are null where the source does not give them; `change` is always there: what was allocated less what was freed
-since the recording of the device began. The totals of the CPU hold what the profiler has seen, and the CPU has no pool.
+One row is a moment just after an allocation or a free. Times are ns. `allocated` is what tensors hold, in blocks that
+the allocator rounds up; in snapshots, the requested size. `reserved` is what the allocator holds of the device. Both
+are null where the source does not give them; `change` is always there: what was allocated less what was freed since the
+recording of the device began. The totals of the CPU hold what the profiler has seen, and the CPU has no pool.
 
 The time of a device is cut into 500 equal parts. Each part keeps its first and last moment, and the highest and lowest
 of allocated (or else change) and reserved. So no peak is lost, and a line through the rows looks like one through all

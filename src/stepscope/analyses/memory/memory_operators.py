@@ -2,7 +2,7 @@
 
 One row is an operator name on a device. An event belongs to the innermost operator at its time on its thread;
 annotations are none. `increase` is allocated less freed and may be negative; the totals count also the operators
-inside, each event once per name. Events outside of all operators are in the row without a name, so the column
+inside, each event once per name. Events outside of all operators are in the row without a name. So the column
 increase_self adds up to the change of the whole recording. `calls` counts all calls of the operator on its rank, also
 those that allocate nothing. Per step: `memory_operators_by_step`. Definition: the memory view of the TensorBoard
 plugin.

@@ -1,9 +1,9 @@
 """Memory that each operator allocates and frees, step by step.
 
-One row is an operator name on a device in a step: that of `memory_operators` with only the events and calls of that
-step; an operator without an event in a step has no row for it. Rows without a step are of the time outside of steps.
-Summed over a range of steps they are the memory view of that time. Definition: the memory view of the TensorBoard
-plugin with a range selected.
+One row is an operator name on a device in a step, as in `memory_operators`, from the events of that step only. An
+operator without an event in a step has no row. Rows without a step are of the time outside of steps. Summed over a
+range of steps they are the memory view of that time. Definition: the memory view of the TensorBoard plugin with a range
+selected.
 """
 
 import polars as pl

@@ -1,14 +1,14 @@
 """How full the memory of each device became, when, and whether it grows from step to step.
 
-One row is a device of a rank. Times are ns. `allocated` is the peak of what tensors hold, reached first just after the
-event at `time` (of `time` the first event, if what was there before was the most). `reserved` is the peak of what the
+One row is a device of a rank. Times are ns. `allocated` is the peak of what tensors hold, first reached just after the
+event at `time`. If the peak was at the beginning, `time` is that of the first event. `reserved` is the peak of what the
 allocator holds. `unused` is reserved less allocated at the peak of allocated: memory that the allocator could not use
 for it, cached or lost to fragmentation. Shares are of the memory of the device. `rise` is the peak above what was there
 when the recording began; it is known also where the source gives no totals.
 
-`growth` is bytes per step: the median of the slopes between the levels at the ends of all pairs of steps (Theil and
-Sen), so one odd step does not count. Above zero where memory leaks, zero in steady training; null with fewer than three
-steps. Definition of the peak: the memory view of the TensorBoard plugin.
+`growth` is bytes per step: the median slope between the levels at the ends of all pairs of steps (Theil and Sen). So
+one odd step does not count. Above zero where memory leaks, zero in steady training; null with fewer than three steps.
+Definition of the peak: the memory view of the TensorBoard plugin.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Device work inside each module instance: kernels, copies and sets by name, and the operator that launched them.
 
-One row is a name of device work that a module instance started directly, that is not through a module further in, from
-one operator in one pass. Times are ns; a sum of durations counts work in parallel twice. The sums of a module add up to
-its device_self in `modules` exactly; a row without a module is what no module started. Rows are in order of ranks, the
-tree, the pass and device time, longest first.
+One row is a name of device work that a module instance started, not through an inner module, from one operator in one
+pass. Times are ns; a sum of durations counts work in parallel twice. The sums of a module add up to its device_self in
+`modules` exactly; a row without a module is what no module started. Rows are in order of ranks, the tree, the pass and
+device time, longest first.
 """
 
 import polars as pl

@@ -1,20 +1,20 @@
 """Module instances by where they are called: a tree, with host and device time in forward and in backward.
 
 One row is a module instance below one parent, in one pass, summed over its calls. A module is named by its path of
-instances such as `ResNet_0.Sequential_3.BasicBlock_6`: class and number in order of first call, as traces do not hold
-attribute names. The passes are `forward`, `backward` (the autograd functions that undo the module's operators,
-found by autograd's sequence numbers, with the accumulation of the gradients that they make) and `recompute` (called
-again during backward, as activation checkpointing does). Rows are in order of ranks, the tree and the pass, siblings
-by their first call.
+instances, such as `ResNet_0.Sequential_3.BasicBlock_6`: class and number in order of first call. Traces do not hold
+attribute names. The passes are `forward`, `backward` and `recompute`. Backward is the autograd functions of the
+module's operators, found by autograd's sequence numbers, and the accumulation of their gradients. Recompute is what
+activation checkpointing calls again during backward. Rows are in order of ranks, the tree and the pass, siblings by
+their first call.
 
 Times are ns. An instant of a thread belongs to the innermost module or autograd function around it. Device work belongs
-to the innermost around the call that launched it. So `self` is without modules inside, and the self times of all rows
-add up to the totals of the rows of depth 0 exactly. Totals are self times of the module and of all below it. Device
-times are sums of durations, in which parallel work counts twice; device_busy is the length of their union. The
-collective of a bucket of gradients counts for the module whose backward runs at its launch; `communication` tells how
-much that is. They are null in a rank without device work. A row without a module is the device work that no module
-started (optimizer, loss functions, copies of inputs). Backward rows hold null where the trace has no sequence numbers.
-Where autograd runs inside a module's own forward, this time is `backward`, not `forward`.
+to the innermost around the call that launched it. So `self` is without modules inside. The self times of all rows add
+up to the totals of the rows of depth 0 exactly. Totals are self times of the module and of all below it. Device times
+are sums of durations, in which parallel work counts twice; device_busy is the length of their union. The collective of
+a bucket of gradients counts for the module whose backward runs at its launch; `communication` tells how much that is.
+They are null in a rank without device work. A row without a module is the device work that no module started
+(optimizer, loss functions, copies of inputs). Backward rows hold null where the trace has no sequence numbers. Where
+autograd runs inside a module's own forward, this time is `backward`, not `forward`.
 
 Definition: the module view of the TensorBoard plugin, extended by backward, paths and unions; its self time on the
 host, without operators, is host_python.

@@ -3,10 +3,10 @@
 One row is a step on a device; device null is the host, in a rank that shows no work of a device. `flops` counts matrix
 products, convolutions and attention whose shapes were recorded, of the calls whose device work starts in the step.
 `mfu` is the time that these take at the device's dense peak for their precision, over the duration of the step.
-`coverage` is the share of the computing time in the step that belongs to operators with known FLOPs, so `mfu` is a
-lower bound where it is below 1. A trace does not tell what is computed twice to save memory (activation checkpointing),
-so that counts too, as in what is called hardware FLOPs utilization. Definition: Chowdhery et al., "PaLM", 2022,
-appendix B. Steps are adjusted to their device work, as in `step_breakdown`; times are ns. Peaks: `core/gpus.toml`.
+`coverage` is the share of computing time in operators with known FLOPs. Where it is below 1, `mfu` is a lower bound.
+Work that activation checkpointing repeats counts too, as in hardware FLOPs utilization, because a trace does not tell
+it apart. Definition: Chowdhery et al., "PaLM", 2022, appendix B. Steps are adjusted to their device work, as in
+`step_breakdown`; times are ns. Peaks: `core/gpus.toml`.
 """
 
 import polars as pl

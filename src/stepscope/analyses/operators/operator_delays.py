@@ -1,7 +1,7 @@
 """What operators launch, and how long it takes from their start to the first launch and to the first work.
 
-One row is an operator and the device work that one call of it launches itself, not through operators inside it, in
-order of launch; of more than 64 the first 64 are told apart. Times are ns, means over the calls: `launch_delay` from
+One row is an operator and the device work that one call launches itself, in order of launch. Work of operators inside
+does not count. Of more than 64, the first 64 are told apart. Times are ns, means over the calls: `launch_delay` from
 the start of the operator to that of its first launch, which is time of the host (checks, choosing a kernel, allocating
 memory); `start_delay` from there to the start of the work, which is the queue and the driver. Definition: HTA's
 operator kernels and delays, of operators of all names, on their own thread.

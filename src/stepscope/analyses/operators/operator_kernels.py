@@ -1,13 +1,13 @@
 """What each operator started: its kernels, copies and sets, and the runtime and driver calls that it made.
 
-One row is a kind of work or call directly below an operator name of a rank: below the innermost operator or annotation
-that holds the call in time, so nothing appears twice. Times are ns: of kernels, copies and sets on the device, of calls
+One row is a kind of work or call directly below an operator name of a rank. Directly means the innermost operator or
+annotation around the call, so nothing appears twice. Times are ns: of kernels, copies and sets on the device, of calls
 on the host (a driver call inside a runtime call counts in both). `launch` is the call that started the work, such as
-cudaLaunchKernel, cuLaunchKernelEx (Triton) or a graph launch, which owns all the kernels that it replayed; null where
-the trace holds no such call. `started` is how much device work the calls of a row started. `operator` is null for what
-lies in no operator or annotation but the step. Rows add up to all device work and all calls of the rank. On an
-accelerator without kernels (MTIA) its own events count instead, of which many name no call. Definition:
-the operators of the TensorBoard plugin and the list of kernels of an operator in HTA, by time instead of External id.
+cudaLaunchKernel, cuLaunchKernelEx (Triton) or a graph launch. A graph launch owns all kernels that it replays. It is
+null where the trace holds no such call. `started` is how much device work the calls of a row started. `operator` is
+null for what lies in no operator or annotation but the step. Rows add up to all device work and all calls of the rank.
+On an accelerator without kernels (MTIA) its own events count instead, of which many name no call. Definition: the
+operators of the TensorBoard plugin and the list of kernels of an operator in HTA, by time instead of External id.
 """
 
 import numpy as np

@@ -2,10 +2,10 @@
 
 A row is a node of the tree of a thread: the thread (node 0), below it what it was in, as it nests by time: Python
 frames and modules where they were recorded, annotations, operators, and runtime and driver calls. Equal paths are one
-node; `ProfilerStep#N` of all steps is `ProfilerStep`. Times are the mean over the marked steps, without those of the
-warm-up and empty ones, and of what lies in these steps; where none are marked `steps` is null and times are of all that
-was recorded. Nodes add up exactly: `self` and the totals of the nodes below one are its total. Of spans that overlap
-without nesting, the later one counts from the end of the earlier. `calls` are those in all of these steps.
+node; `ProfilerStep#N` of all steps is `ProfilerStep`. Times are means over the marked steps, without warm-up and empty
+ones. Where no steps are marked, `steps` is null and times are of the whole recording. Nodes add up exactly: `self` and
+the totals of the nodes below one are its total. Of spans that overlap without nesting, the later one counts from the
+end of the earlier. `calls` are those in all of these steps.
 """
 
 from collections.abc import Iterator

@@ -4,8 +4,8 @@ One row is an operator name of a rank. Times are ns. Host totals are durations o
 operator inside one of its own name counts once. host_self is without the operators, annotations and runtime calls
 inside. device_self is the time of the work that the operator itself started; device_total includes that of the
 operators inside it. device_busy is the length of their union. Kernels that a launch replays from a device graph all
-count. An operator is eligible if its name, or that of one inside, multiplies matrices, or if it started a kernel that
-used tensor or matrix cores. FLOPs are from shapes, so they need recorded ones. Device columns are null in a rank
+count. An operator is eligible if it, or one inside, multiplies matrices by its name. So is one that started a kernel
+that used tensor or matrix cores. FLOPs are from shapes, so they need recorded ones. Device columns are null in a rank
 of whose device work no launch was recorded. Definition: the operator view of the TensorBoard plugin, without its
 merging of nested calls of one name.
 """

@@ -1,7 +1,7 @@
 """Operators by name and by the shapes and types of their inputs.
 
-One row is an operator name of a rank with one list of input shapes and types, as the profiler writes them (a scalar or
-what is no tensor has the shape []). Figures are those of `operators`; an operator inside one of the same name, shapes
+One row is an operator name of a rank with one list of input shapes and types, as the profiler writes them. A scalar, or
+what is no tensor, has the shape []. Figures are those of `operators`; an operator inside one of the same name, shapes
 and types counts its time once. Shapes are null in calls for which none were recorded. Definition: the operator view of
 the TensorBoard plugin, grouped by operator and input shape; types are in addition.
 """

@@ -1,12 +1,11 @@
 """Operators by name and call stack, with the nearest line of the user's own code.
 
-One row is an operator name of a rank called through one stack of Python lines. Stacks are from the Python frames around
-a call, else from the call stack that the profiler wrote with it; only frames of code count, not those of modules and
-built-in functions. Operators of the backward pass run on a thread without Python, or below the line that calls
-backward: their stack is that of the forward operator that they undo, and `backward` is true. What has no stack is in
-rows without one, so that nothing is lost. Figures are those of `operators`; what is inside a call of the same name and
-stack counts its time once. Definition: the operator view of the TensorBoard plugin, grouped by operator and call
-stack; it does not trace backward to forward.
+One row is an operator name of a rank called through one stack of Python lines. Stacks are the Python frames around a
+call, else the call stack that the profiler wrote with it. Frames of modules and built-in functions do not count.
+Operators of the backward pass run without a useful stack. They get the stack of their forward operator, and `backward`
+is true. What has no stack is in rows without one, so that nothing is lost. Figures are those of `operators`; what is
+inside a call of the same name and stack counts its time once. Definition: the operator view of the TensorBoard plugin,
+grouped by operator and call stack; it does not trace backward to forward.
 """
 
 import polars as pl

@@ -1,14 +1,14 @@
 """Operators against the roofline of their device: what they reach, what limits them, and what the distance costs.
 
-One row is an operator with its input shapes and precision on a device; device null is the host, in a rank that shows no
-work of a device: then the time is that of the host, and the roof is unknown. `total` is the sum of the kernels that its
-calls started, ns. `flops` and `bytes` follow from the shapes; bytes are the least that must move, each input once and
-each output once. The roof of a call is the time that its FLOPs take at the device's peak for its precision, or its
-bytes at the bandwidth of its memory, whichever is longer; `roofline` is that time over the time taken. It exceeds 1
-where caches spare the memory, and where an algorithm (Winograd, FFT) needs fewer operations. `lost` is the time taken
-beyond the roof. `limit` is launch where the mean call takes less than 5 µs, which no roof explains, else compute or
-memory, whichever takes longer at its peak. Definition: Williams, Waterman and Patterson, "Roofline", 2009. Peaks:
-`core/gpus.toml`, from the vendors' data sheets.
+One row is an operator with its input shapes and precision on a device. In a rank without device work, device is null:
+the time is that of the host, and the roof is unknown. `total` is the sum of the kernels that its calls started, ns.
+`flops` and `bytes` follow from the shapes; bytes are the least that must move, each input once and each output once.
+The roof of a call is the longer of two times: its FLOPs at the device's peak for the precision, and its bytes at the
+memory bandwidth; `roofline` is that time over the time taken. It exceeds 1 where caches spare the memory, and where an
+algorithm (Winograd, FFT) needs fewer operations. `lost` is the time taken beyond the roof. `limit` is launch where the
+mean call takes less than 5 µs, which no roof explains. Else it is compute or memory, whichever takes longer at its
+peak. Definition: Williams, Waterman and Patterson, "Roofline", 2009. Peaks: `core/gpus.toml`, from the vendors' data
+sheets.
 """
 
 import polars as pl

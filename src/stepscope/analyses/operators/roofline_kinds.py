@@ -1,10 +1,10 @@
 """Kinds of work against the roofline of their device: matrix products, convolutions, attention, element-wise, …
 
-One row is a kind of work on a device; the kind unknown gathers device work of no operator with a formula: fused and
-compiled kernels, custom operators, replayed graphs. The totals, ns, add up to the computing time of the device exactly:
-all kernels but communication, copies within the device and sets, each for itself. Of the other columns only calls count
-whose FLOPs and bytes are known: `known` is their share of the time. `roofline` is the time at the roof over the time
-taken, `lost` the difference. As `roofline` otherwise, which has the definition, the source and each operator.
+One row is a kind of work on a device. The kind unknown is work without a formula: fused and compiled kernels, custom
+operators, replayed graphs. The totals, ns, add up to the computing time of the device exactly: all kernels but
+communication, copies within the device and sets, each for itself. Of the other columns only calls count whose FLOPs and
+bytes are known: `known` is their share of the time. `roofline` is the time at the roof over the time taken, `lost` the
+difference. As `roofline` otherwise, which has the definition, the source and each operator.
 """
 
 import polars as pl

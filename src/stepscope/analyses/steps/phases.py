@@ -2,8 +2,8 @@
 
 One row is a phase of a rank: Dataloader, Forward, Backward, Optimization, Others. Times are ns. Host figures (cpu_*)
 are over steady steps: `calls` steps, their sum, mean, longest and shortest time in the phase, and cpu_ratio its share
-of all step time. Device figures (gpu_*) are over the traced steps: the length of the union of the device work that
-calls inside the phase started, on any thread, with gpu_ratio its share of the five phases; null without device work.
+of all step time. Device figures (gpu_*) are over the traced steps. They are the union of the device work that calls
+inside the phase started, on any thread. gpu_ratio is its share of the five phases. They are null without device work.
 In Paddle gpu times are sums, in which work in parallel counts twice.
 """
 

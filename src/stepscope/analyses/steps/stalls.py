@@ -1,11 +1,11 @@
 """Long steps that come back: what makes them long, how far apart they are, and what they cost.
 
-A row is one cause on one rank: steps whose time outside forward, backward and optimizer, or else in forward and
-optimizer, exceeds the median by at least half a median step. `cause` is "evaluation" (a loader that does not train was
-used in these steps), "line" (a line of the user's own that ordinary steps hardly run) or "unknown". `distance` is the
+A row is one cause on one rank. A step stalls if its time in other exceeds the median by at least half a median step.
+Failing that, its time in forward and optimizer must. `cause` is "evaluation", "line" or "unknown". In an evaluation, a
+loader that does not train was used. A line is one of the user's own that ordinary steps hardly run. `distance` is the
 median number of steps from one to the next; `regular` says whether the distances agree, multiples of it included
-because traced and first steps are left out. `excess` is the time above the median step, averaged over all steady
-steps: what a run would save per step without the stall.
+because traced and first steps are left out. `excess` is the time above the median step, averaged over all steady steps:
+what a run would save per step without the stall.
 """
 
 import polars as pl

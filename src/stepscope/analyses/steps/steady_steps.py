@@ -2,8 +2,8 @@
 
 One row is a step, with the columns of `steps`. Warm-up steps are left out. Steps that were traced, or in which tracing
 was started or stopped, are left out wherever the rank has any besides them. Long steps and steps with an evaluation
-stay in: they cost time. In a run that is only a trace all steps count but empty ones: a profiler that stops marks the
-beginning of one more step, in which no operator runs.
+stay in: they cost time. In a run that is only a trace, all steps count but empty ones. A stopping profiler marks one
+more step, in which no operator runs.
 """
 
 import polars as pl

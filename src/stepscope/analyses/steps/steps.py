@@ -32,7 +32,7 @@ from stepscope.core.intervals import total
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
-_RECORD = f"{RECORD_STEPS}; in a trace they are marked by calling the profiler's step() after each"
+_RECORD = f"{RECORD_STEPS}; in a trace, call the profiler's step() after each step"
 
 COLUMNS = (
     RANK,
@@ -41,7 +41,12 @@ COLUMNS = (
     Column("end", pl.Int64, "ns", "end", "row"),
     Column("duration", pl.Int64, "ns", "end - start"),
     Column("data_wait", pl.Int64, "ns", "waiting for the training loader; null: no loader was seen"),
-    Column("forward", pl.Int64, "ns", "from the batch to the start of backward; null: no step has a backward"),
+    Column(
+        "forward",
+        pl.Int64,
+        "ns",
+        "from the batch to the start of backward; null: no step has a backward, or none ran in an empty one",
+    ),
     Column("backward", pl.Int64, "ns", "backward; null as forward"),
     Column("optimizer", pl.Int64, "ns", "the optimizer's step, without backward calls of a closure; null as forward"),
     Column("other", pl.Int64, "ns", "the rest"),
@@ -90,7 +95,7 @@ def _derived(traced: list[TracedStep]) -> pl.DataFrame:
     rows = table((_row(step, step.rank in busy and not step.operators) for step in traced), COLUMNS)
     trains = pl.any_horizontal((pl.col("backward", "optimizer").sum() > 0).over("rank"))
     return rows.with_columns(
-        pl.when(trains).then(pl.col(MODEL)),
+        pl.when(trains & ~_has("empty")).then(pl.col(MODEL)),
         other=pl.when(trains).then("other").otherwise(pl.col("other") + pl.col("forward")),
     )
 

@@ -1,11 +1,10 @@
 """Paddle's timer-only summary: cost of reading, cost of a step, samples per second.
 
-One row is a rank. Costs are ns, ips is samples per second. reader_cost is the time blocked in the loader's next();
-batch_cost is the whole step, reading included; ips is samples / batch_cost; reader_ratio is average reader_cost /
-average batch_cost. Averages, maxima and minima are over steady steps; `left_out` counts the others. ips_avg is all
-samples over all time of the steps whose samples are known, so long steps weigh by their length. reader_* is null where
-no loader was seen, ips_* where samples were not counted. Definition: paddle.profiler's timer; its average of
-batch_cost divides by one step too few (3.3.1), which is not copied.
+One row is a rank. Costs are ns, ips is samples per second. reader_cost is the data wait: the time in the loader's
+next(). batch_cost is the whole step. ips is samples / batch_cost. reader_ratio is mean reader_cost / mean batch_cost.
+Averages, maxima and minima are over steady steps; `left_out` counts the others. ips_avg is all samples over all time,
+of the steps whose samples are known. reader_* is null where no loader was seen, ips_* where samples were not counted.
+Definition: paddle.profiler's timer; its average of batch_cost divides by one step too few (3.3.1), which is not copied.
 """
 
 import polars as pl

@@ -1,8 +1,8 @@
 """Tracing cost, from the steps beside the traced window.
 
-One row is a rank. Times are ns. untraced_step and traced_step are medians of the steady and of the traced steps;
-slowdown is their ratio, 1 for none. start_stop is the time that starting, stopping and writing the traces took.
-`status` is recorded, or what happened to the first window that was not recorded whole, and `reason` says why.
+One row is a rank. Times are ns. untraced_step and traced_step are medians of the steady and of the traced steps.
+slowdown is their ratio, 1 for none. start_stop is the time to start, stop and write the traces. `status` is recorded,
+or what happened to the first window that was not recorded whole, and `reason` says why.
 """
 
 import polars as pl

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["STEPLESS", "leave_stepless", "left_out", "outer_loop"]
 
 STEPLESS = "stepless.jsonl"
-"""File of the run directory: what processes did that ended without a step."""
+"""File of the run folder: what processes did that ended without a step."""
 
 
 def outer_loop(before: tuple[int, int], step: int) -> dict[str, Any]:

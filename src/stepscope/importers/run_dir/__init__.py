@@ -1,4 +1,4 @@
-"""Run directories: what `stepscope run -- COMMAND` writes while the job runs.
+"""Run folders: what `stepscope run -- COMMAND` writes while the job runs.
 
 A run is readable at every moment: while the job runs, after it was killed, after the disk was full. A record that was
 being written is left out; a file that is missing or damaged costs its own tables only; what the job could not record,
@@ -54,7 +54,7 @@ def split(path: AnyPath, sink: Sink) -> Sequence[RankInput]:
 
     if not sniff(path, b""):
         advice = "Record one: `stepscope run -- COMMAND`."
-        raise BadInput(path, "not a run directory: it holds no run.json and no process", next_step=advice)
+        raise BadInput(path, "not a run folder: it holds no run.json and no process", next_step=advice)
     asked = path.name if is_process(path) else ""
     path = path.parent if asked else path
     run = read_object(path / files.RUN, note)

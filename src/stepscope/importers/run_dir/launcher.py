@@ -30,7 +30,7 @@ _KILLED = "stepscope was killed before the job ended"
 
 
 def check_format(path: AnyPath, run: Row | None) -> None:
-    """Raise BadInput if the run directory is of a kind that this version cannot read."""
+    """Raise BadInput if the run folder is of a kind that this version cannot read."""
     if run is None:
         return
     version = run.get("version")
@@ -38,7 +38,7 @@ def check_format(path: AnyPath, run: Row | None) -> None:
         why = f"not a run of stepscope (format {run.get('format')!r}, version {version!r})"
         raise BadInput(path / files.RUN, why, next_step="Record one: `stepscope run -- COMMAND`.")
     if version != VERSION:
-        why = f"a run directory of format version {version}; this stepscope reads version {VERSION}"
+        why = f"a run folder of format version {version}; this stepscope reads version {VERSION}"
         raise BadInput(path, why, next_step="Upgrade it: `pip install --upgrade stepscope`.")
 
 

@@ -26,4 +26,4 @@ def build(run: Run) -> list[Block]:
     return blocks
 
 
-SECTION = Section(title="Skipped input", order=120, group="quality", build=build)
+SECTION = Section(title="Skipped or repaired input", order=120, group="quality", build=build)

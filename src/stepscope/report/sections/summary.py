@@ -33,6 +33,7 @@ _WINDOW = r"^trace of window "
 def build(run: Run) -> list[Block]:
     return [
         diagnose(run).verdict,
+        *_contended(run),
         *_overridden(run),
         *_other_jobs(run),
         *_all_left_out(run),
@@ -43,6 +44,15 @@ def build(run: Run) -> list[Block]:
         *where_the_time_goes(run),
         *checks_done(run, literal(path_argument(run.path, _SHORT))),
     ]
+
+
+def _contended(run: Run) -> list[Block]:
+    """If other processes make the steps long: then no other figure is that of a quiet machine."""
+    rules = [block.rule for block in diagnose(run).findings]
+    if "cpu-contention" not in rules:
+        return []
+    told = "Other processes slow this run: fix finding {}, then record again."
+    return [Text(told, (Value(rules.index("cpu-contention") + 1, "count"),))]
 
 
 def _other_jobs(run: Run) -> list[Block]:
@@ -112,7 +122,7 @@ def _sources(skipped: pl.DataFrame) -> list[str]:
 
 
 def _not_read(run: Run, unread: pl.DataFrame) -> list[Block]:
-    """Files of which nothing was read; a part of a file or run directory that was read otherwise is none."""
+    """Files of which nothing was read; a part of a file or run folder that was read otherwise is none."""
     processes = run.optional("processes")["source"].drop_nulls().unique()
     opened = [*processes, *run.optional("meta")["source"].drop_nulls().unique()]
     unread = unread.unique("source", keep="first", maintain_order=True)
@@ -173,7 +183,7 @@ def _damaged(run: Run) -> list[Block]:
     events = run.rows("host") + run.rows("device")
     told = [f"Damaged: {literal(damaged[0])}."]
     if others:
-        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Skipped input).")
+        told.append(f"{many(others, 'more file is', 'more files are')} damaged (see Skipped or repaired input).")
     read = ", ".join((many(steps_left, "timed step"), many(samples, "sample of lines", "samples of lines"),
                       many(events, "event of traced windows", "events of traced windows")))  # fmt: skip
     told.append(f"Still read: {read}.")

@@ -47,6 +47,7 @@ from stepscope.models.limiting_rank import limiting_rank
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.10  # of the step: torch_tb_profiler's limit for communication
+ALONE = 0.99  # of the exposed time: other collectives with less do not change the figure
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -61,7 +62,7 @@ def check(run: Run) -> Iterator[Finding]:
     collective = str(most["collective"] or "") if most else ""
     group = str(most["parallel"] or "") if most else ""
     yield Finding(
-        title=_title(collective, group, Value(worst.told, "ns"), worst.step),
+        title=_title(collective, group, worst, most),
         cause="configuration",
         evidence=tuple(_evidence(worst, most)),
         gain=Gain(
@@ -93,13 +94,24 @@ def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:
     except MissingData:
         return None
     rows = rows.sort("exposed", "duration", descending=True, nulls_last=True, maintain_order=True)
-    return rows.row(0, named=True) if rows.height else None
+    if rows.is_empty():
+        return None
+    most = rows.row(0, named=True)
+    alone = rows["collective"].n_unique() == 1
+    if most["exposed"] is not None:
+        alone = most["exposed"] >= ALONE * float(rows["exposed"].sum())
+    return {**most, "alone": alone}
 
 
-def _title(collective: str, group: str, time: Value, step: float) -> Title:
-    who = f"{collective or 'communication'}" + (f" of {group} parallelism" if group not in ("", "world") else "")
-    who = who if collective else "Communication"
-    return Title("{} is exposed {} per step ({})", (who, time, Value(time.value / step, "ratio")))
+def _title(collective: str, group: str, row: Exposed, most: dict[str, str | int | None] | None) -> Title:
+    """The collective alone, unless others have a part in the time."""
+    figures = (Value(row.told, "ns"), Value(row.told / row.step, "ratio"))
+    if not collective:
+        return Title("Communication is exposed {} per step ({})", figures)
+    who = collective + (f" of {group} parallelism" if group not in ("", "world") else "")
+    if most and not most["alone"]:
+        return Title("Communication, mostly {}, is exposed {} per step ({})", (who, *figures))
+    return Title("{} is exposed {} per step ({})", (who, *figures))
 
 
 def _evidence(row: Exposed, most: dict[str, str | int | None] | None) -> Iterator[Evidence]:

@@ -52,6 +52,7 @@ from stepscope.models.host_lines import SpreadLines, spread_lines
 __all__ = ["RULE"]
 
 EXPLAINED = 0.5  # of the host's time: named lines with less leave the larger part to be told
+_MODULE = "<module>"  # how Python names code outside of functions
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
 MIN_SAMPLES = 5  # fewer samples name no line
@@ -130,7 +131,7 @@ def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
             low_ns=int(max(high / 2, KEPT * group.low)),
             high_ns=int(high),
             step_ns=int(step),
-            basis="samples of these lines, 95 % interval",
+            basis="samples of these lines, up to a fifth more for what they slow down",
             confidence="structural",
             pool="host",
         ),
@@ -145,9 +146,10 @@ def _title(group: HostLines, step: float) -> Title:
     if group.purpose is not None:
         return framework_title(group.purpose, group.inside, takes[0])
     place = group.places[0]
-    code = place.text.strip()
-    if code:
-        return Title("`{}` at {} takes {} per step ({})", (code, place, *takes))
+    text = place.text.split("  #")[0].strip()
+    code = text if text and not text.endswith(":") else place.symbol
+    if code and code != _MODULE:
+        return Title("{} at {} takes {} per step ({})", (code, place, *takes))
     return Title("{} takes {} per step ({})", (place, *takes))
 
 
@@ -199,8 +201,8 @@ def _idle(run: Run) -> Iterator[Finding]:
     kernels = _kernels(run, worst)
     yield Finding(
         title=Title(
-            f"Launching {{}} {plural(kernels, 'kernel')} per step leaves the GPU idle {{}}",
-            (Value(kernels, "count"), Value(worst.host / worst.step, "ratio")),
+            f"Launching {{}} {plural(kernels, 'kernel')} per step leaves the GPU idle {{}} ({{}})",
+            (Value(kernels, "count"), Value(worst.host, "ns"), Value(worst.host / worst.step, "ratio")),
         ),
         cause="scheduling",
         evidence=_idle_evidence(worst, kernels),

@@ -133,10 +133,10 @@ def _slowest(calls: tuple[WorkerCall, ...]) -> tuple[Evidence, ...]:
     """How long the slowest call of the user's own takes where batches are made."""
     if not calls:
         return ()
-    label = f"{short(calls[0].place.symbol)} time per batch"
+    name = short(calls[0].place.symbol)
     return (
-        Evidence(label=label, value=calls[0].mean, unit="ns", source="loader_spans"),
-        Evidence(label="share of loading time", value=calls[0].share, unit="ratio", source="loader_spans"),
+        Evidence(label=f"{name} time per call", value=calls[0].mean, unit="ns", source="loader_spans"),
+        Evidence(label=f"{name} share of loading", value=calls[0].share, unit="ratio", source="loader_spans"),
     )
 
 
@@ -179,7 +179,7 @@ def _evidence(
     ]
     if worst.wait < worst.waiting:
         hidden = worst.waiting - worst.wait
-        rows.append(Evidence(label="waits behind GPU work", value=hidden, unit="ns", source="bound"))
+        rows.append(Evidence(label="hidden data wait", value=hidden, unit="ns", source="bound"))
     if facts.described and facts.workers is not None:
         rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
     victims = [row for row in waits if row not in culprits]

@@ -78,7 +78,7 @@ def test_tables_and_sentences() -> None:
     tables, sentences = told(two_workers_in_step())
     assert tables == ["Stages of loading", "Calls in data loading", "DataLoader workers"]
     assert sentences == [
-        "A gap in a worker's lane is unrecorded time: only some of the quick batches are recorded.",
+        "A gap in a worker's lane was not recorded: of quick batches, only some are.",
         "6 of 12 recorded batches were late, by 3.6e+07 on average.",
         "Training stalls 3.6e+07 every 2 batches, once per round of workers: the workers run in lockstep.",
     ]
@@ -99,8 +99,8 @@ def test_the_rule_points_at_the_slowest_call_in_the_workers() -> None:
     found = finding(two_workers_in_step())
     assert found.where == (Place(file="/d/a.py", line=4, symbol="__main__.Rows"),)
     values = {row.label: row.value for row in found.evidence}
-    assert values["Rows time per batch"] == 60 * MS
-    assert values["share of loading time"] == pytest.approx(60 / 68)
+    assert values["Rows time per call"] == 60 * MS
+    assert values["Rows share of loading"] == pytest.approx(60 / 68)
 
 
 def test_only_the_training_loader_counts_and_no_library() -> None:
@@ -181,8 +181,8 @@ def test_workers_that_wait_for_cores_and_starts_that_are_waited_for_are_said() -
         span(synth, "wait", begin + 20, begin + 75, None, **at)
         span(synth, "stop workers", begin + 80, begin + 90, None, **at)
     assert told(synth)[1][:2] == [
-        "Workers waited for a CPU core for 0.2 of their load time. Wall times here include that wait, so compare CPU "
-        "times. The table core_waits shows who used the cores.",
+        "Workers waited for a CPU core for 0.2 of their loading time. Wall times include that wait: compare CPU times. "
+        "The table core_waits shows who used the cores.",
         "Workers of loader 0 started 2 times. Each start and end cost training 4e+07.",
     ]
 
@@ -194,5 +194,5 @@ def test_every_renderer_draws_the_workers() -> None:
     stream = io.StringIO()
     print_report(console_for(stream), report)
     for drawn in (stream.getvalue(), report_markdown(report)):
-        assert "Workers and training over some batches" in drawn
+        assert "Workers and training, batch by batch" in drawn
         assert "216 ms" in drawn  # training waited for six of twelve batches

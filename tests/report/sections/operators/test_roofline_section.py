@@ -35,7 +35,7 @@ def test_kinds_of_work_and_utilization() -> None:
     assert table.rows[0][:4] == ("GEMM", 5 * MS, 1.0, 1.0)
     assert text(sentence) == (
         "Model FLOPs utilization: 35 % of the peak of A100 40GB, over 1 step; "
-        "FLOPs are known of 100 % of the computing time."
+        "FLOPs are known for 100 % of the computing time."
     )
 
 

@@ -12,7 +12,7 @@ def slows(recorded: Sequence[str]) -> str:
     """Why host times of a trace that holds stacks, shapes or memory cannot be trusted, and what to record instead."""
     what = _listed(recorded)
     without = "them" if len(recorded) > 1 else what
-    return f"recording {what} slows the host down; record a window without {without}: {_AGAIN}"
+    return f"Recording {what} slows the host. Record a window without {without}: {_AGAIN}"
 
 
 def record_without(recorded: Sequence[str]) -> str:
@@ -22,7 +22,7 @@ def record_without(recorded: Sequence[str]) -> str:
 
 def slowed(recorded: Sequence[str]) -> str:
     """What cannot be told of such a trace, and why."""
-    return f"whether the host holds the step up: {slows(recorded)}"
+    return f"the host's share of the step. {slows(recorded)}"
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -126,16 +126,17 @@ def _groups(
     for found in summed.iter_rows(named=True):
         same = [pl.col(name).eq_missing(found[name]) for name in (*_FUNCTION, "purpose")]
         own = samples.filter(*same)
-        places = _places(own, row["weight"])
         phases = tuple(own["phase"].unique().sort())
         seen = found["share"] * step
         alone = phases == ("forward",) and int(own["weight"].sum()) >= ALONE * inside
         filled = gaps if alone and seen >= SEEN * gaps else 0.0
         most = sum(row[phase] or 0 for phase in phases) / row["steps"]  # the clock knows phases better than samples
+        time = min(max(seen, filled), most)
+        places = _places(own, row["weight"] * seen / time if time else row["weight"])
         yield HostLines(
             rank=int(row["rank"]),
             phases=phases,
-            time=min(max(seen, filled), most),
+            time=time,
             low=min(found["low"] * step, most),
             high=min(max(found["high"] * step, filled), most),
             samples=found["samples"],
@@ -148,7 +149,7 @@ def _groups(
 
 
 def _places(samples: pl.DataFrame, whole: float) -> tuple[Place, ...]:
-    """The lines with most of the samples; `whole` is the weight of all samples of the rank's ordinary steps."""
+    """The lines with most of the samples; `whole` is the weight that stands for a whole step."""
     lines = samples.group_by("file", "line", "function").agg(pl.col("weight").sum(), pl.col("text").first())
     lines = lines.sort(["weight", "line"], descending=[True, False])
     least = 0.1 * int(lines["weight"].sum())  # a line with less of the time is beside the point

@@ -24,7 +24,7 @@ DEVICE = ("rank", "device_type", "device")
 """What tells one memory from another."""
 
 RECORD_MEMORY = (
-    "record a traced window with it: `stepscope run --trace 10:13 --with memory -- COMMAND`, or open a snapshot of "
+    "record memory in a traced window: `stepscope run --trace 10:13 --with memory -- COMMAND`, or open a snapshot of "
     "torch.cuda.memory._dump_snapshot()"
 )
 """How to get memory events."""

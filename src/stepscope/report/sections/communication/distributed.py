@@ -15,12 +15,13 @@ __all__ = ["SECTION"]
 
 _GROUPS = {
     "rank": "rank", "group": "group", "description": "purpose", "collective": "collective", "calls": "calls",
-    "bytes": "bytes", "transfer": "transfer", "waiting": "waiting", "exposed": "exposed", "bus_bandwidth": "bus",
+    "bytes": "bytes", "transfer": "transfer", "waiting": "waiting", "exposed": "exposed",
+    "bus_bandwidth": "bus bandwidth",
 }  # fmt: skip
 _STEP = {
     "own": "without waiting",
     "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone",
-    "other": "neither", "compute_per_communication": "computing per communicating",
+    "other": "neither", "compute_per_communication": "computing / communicating",
 }  # fmt: skip
 _OVERLAP = {
     "compute": "computing alone", "overlapped": "both", "exposed_communication": "communicating alone", "other":
@@ -32,8 +33,8 @@ _CALL = {
     "transfer", "waiting": "waiting", "step": "step",
 }  # fmt: skip
 _LATE = {
-    "rank": "rank", "group": "group", "last": "last", "share": "share", "delay": "delay", "mean_delay": "mean",
-    "uncertainty": "±", "longest_delay": "longest", "per_step": "mean per step",
+    "rank": "rank", "group": "group", "last": "times last", "share": "share", "delay": "total delay",
+    "mean_delay": "mean delay", "uncertainty": "±", "longest_delay": "longest", "per_step": "mean per step",
 }  # fmt: skip
 _UNMATCHED = {
     "alone": "no other rank's trace holds them",

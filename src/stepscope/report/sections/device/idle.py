@@ -19,8 +19,12 @@ _CAUSES = 8  # rows: all causes that matter on one device
 _GAPS = 5
 _WORTH_A_LOOK = 0.02  # share of a device's span: less idle time than that hides no gain
 _CAUSE = {
-    "rank": "rank", "device": "device", "class": "cause", "total": "idle", "share": "share of the time", "gaps": "gaps",
+    "rank": "rank", "device": "device", "class": "cause", "total": "idle", "share": "share of span", "gaps": "gaps",
     "activity": "the host was mostly in", "place": "line",
+}  # fmt: skip
+_CAUSES_IN_WORDS = {
+    "data_wait": "data wait", "sync": "synchronization", "host": "host code", "launch": "launch call",
+    "latency": "launch latency", "stream": "another stream",
 }  # fmt: skip
 _GAP = {
     "rank": "rank", "device": "device", "step": "step", "duration": "duration", "class": "cause", "activity":
@@ -68,8 +72,9 @@ def _outside(run: Run) -> list[Block]:
 
 
 def _placed(rows: pl.DataFrame) -> pl.DataFrame:
-    """With `place`, file:line."""
-    return rows.with_columns(place=pl.concat_str(pl.col("file"), pl.lit(":"), pl.col("line").cast(pl.String)))
+    """With `place`, file:line, and the causes in words."""
+    place = pl.concat_str(pl.col("file"), pl.lit(":"), pl.col("line").cast(pl.String))
+    return rows.with_columns(pl.col("class").replace(_CAUSES_IN_WORDS), place=place)
 
 
 def _told(rows: pl.DataFrame, headings: dict[str, str], limit: int, lone: bool) -> dict[str, str]:

@@ -24,7 +24,7 @@ MOST = 700
 _LOADERS = 4
 _THREADS = 4
 _WORK = ("operator", "call", "annotation")
-_LIBRARIES = "Of libraries, the frame that your code called and the innermost one are recorded, not those between."
+_LIBRARIES = "Of library calls, only the outermost and the innermost frame are recorded."
 _NO_FRAMES = "Python frames were not recorded: `stepscope run --trace 10:13 --with stacks -- COMMAND`"
 
 
@@ -46,7 +46,7 @@ def _lines(run: Run) -> list[Block]:
     rank, several = _slowest(table)
     tree = table.filter(rank=rank)
     samples = tree["calls"][0]
-    note = Text(f"Mean of a steady step, from {many(samples, 'sample')}. {_LIBRARIES}", (Value(samples, "count"),))
+    note = Text(f"Mean step, from {many(samples, 'sample')}. {_LIBRARIES}", (Value(samples, "count"),))
     title = f"Lines of your code, rank {rank}, whose steps are longest" if several else "Lines of your code"
     return [_flame(title, tree, note, line_tree, "line_tree")]
 
@@ -75,7 +75,7 @@ def _operators(run: Run) -> list[Block]:
     shown = (roots if working.is_empty() else working).head(_THREADS)  # others only wait
     steps = roots["steps"][0]
     framed = of_rank["kind"].is_in(["user", "library"]).any()
-    when = f"Mean of {many(steps, 'step')}." if steps else "Of all that was recorded: no steps are marked."
+    when = f"Mean of {many(steps, 'step')}." if steps else "The whole recording: no steps are marked."
     note = Text(when if framed else f"{when} {_NO_FRAMES}", (Value(steps, "count"),) if steps else ())
     blocks: list[Block] = []
     for pid, thread, name in shown.select("pid", "thread", "name").iter_rows():

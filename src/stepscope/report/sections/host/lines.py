@@ -6,10 +6,12 @@ from stepscope.analyses.host.lines import lines
 from stepscope.core.report import Block, Section
 from stepscope.core.run import Run
 from stepscope.report.sections import excerpt
+from stepscope.report.step_bar import PHASES
 
 __all__ = ["SECTION"]
 
 _SHOWN = 10
+_PARTS = 2  # of a path: the file and its folder tell one file of a project from another
 _HEADINGS = {
     "rank": "rank", "phase": "phase", "place": "line", "text": "code", "call": "calls into", "time": "mean per step",
     "share": "share of step",
@@ -17,8 +19,13 @@ _HEADINGS = {
 
 
 def build(run: Run) -> list[Block]:
-    place = pl.format("{}:{}", pl.col("file").fill_null("?"), pl.col("line").cast(pl.String).fill_null("?"))
-    table = lines(run).with_columns(place.alias("place")).sort("time", descending=True, maintain_order=True)
+    file = pl.col("file").fill_null("?").str.split("/").list.tail(_PARTS).list.join("/")
+    place = pl.format("{}:{}", file, pl.col("line").cast(pl.String).fill_null("?"))
+    table = (
+        lines(run)
+        .with_columns(place.alias("place"), pl.col("phase").replace(PHASES))
+        .sort("time", descending=True, maintain_order=True)
+    )
     return excerpt("", lines, table, _HEADINGS, limit=_SHOWN, name="lines")
 
 

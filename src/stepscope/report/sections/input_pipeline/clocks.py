@@ -17,7 +17,7 @@ __all__ = ["SECTION"]
 _CLOCKS = {
     "host": "timed on the host clock. A step ends when optimizer.step() returns.",
     "host-backward": "timed on the host clock. A step ends when backward returns, as no optimizer was seen.",
-    "kineto": "timed on the profiler's clock. Tracing makes steps longer.",
+    "kineto": "timed on the profiler's clock.",
 }
 
 
@@ -57,7 +57,7 @@ def _other_clocks(run: Run) -> list[Block]:
         blocks.append(Text(text, (median, Value(on_device.len(), "count"))))
     if is_traced(run):
         text = (
-            "Operators, kernels and device times are from traced steps only, on the profiler's clock. Traced steps are "
+            "Operators, kernels and device times are from the trace only, on the profiler's clock. Tracing makes steps "
             "longer."
         )
         blocks.append(Text(text))

@@ -28,11 +28,11 @@ _KINDS = (
 _HANDING_OVER = {"enqueueing": "serializing and sending", "sending": "serializing and sending"}
 _DISTURBED = 0.1  # of the time of fetches: waits for a core that short change no conclusion
 _SEEN = 0.9  # of the time: a gap as wide as a batch is asked about
-_BLANK = "A gap in a worker's lane is unrecorded time: only some of the quick batches are recorded."
+_BLANK = "A gap in a worker's lane was not recorded: of quick batches, only some are."
 _REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
 _STAGE = {
     "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
-    "wall": "in all", "cpu": "CPU time", "waiting": "waiting", "share": "share of the time",
+    "wall": "total", "cpu": "CPU time", "waiting": "waiting", "share": "share of recording",
 }  # fmt: skip
 _WORKER = {
     "rank": "rank", "loader": "loader", "worker": "worker", "batches": "batches", "busy": "busy", "running":
@@ -96,7 +96,7 @@ def _lanes(run: Run) -> list[Block]:
     shown = [*workers[:-1][:_WORKERS], None]
     lanes = tuple(Lane(_who(worker), _spans(spans, worker)) for worker in shown)
     done = {what for lane in lanes for _, _, what in lane.spans}
-    title = "Workers and training over some batches"
+    title = "Workers and training, batch by batch"
     if table["rank"].n_unique() > 1:
         title += f", rank {own.item(0, 'rank')}"
     block = Lanes(title, last - first, tuple(kind for kind in _KINDS if kind in done), lanes)
@@ -122,8 +122,8 @@ def _noise(workers: pl.DataFrame | None) -> list[Block]:
     if not busy or waited < _DISTURBED * busy:
         return []
     text = (
-        "Workers waited for a CPU core for {} of their load time. Wall times here include that wait, so compare CPU "
-        "times. The table core_waits shows who used the cores."
+        "Workers waited for a CPU core for {} of their loading time. Wall times include that wait: compare CPU times. "
+        "The table core_waits shows who used the cores."
     )
     return [Text(text, (Value(waited / busy, "ratio"),))]
 

@@ -73,7 +73,7 @@ def _utilization(run: Run) -> list[Block]:
     return [
         Text(
             f"Model FLOPs utilization: {{}} of the peak of {literal(gpu)}, over {many(count, 'step')}; "
-            "FLOPs are known of {} of the computing time.",
+            "FLOPs are known for {} of the computing time.",
             (Value(used, "ratio"), Value(count, "count"), Value(coverage, "ratio")),
         )
         for gpu, count, used, coverage in means.iter_rows()

@@ -6,17 +6,20 @@ from stepscope.analyses.steps.phases import phases
 from stepscope.core.report import Block, Section
 from stepscope.core.run import Run
 from stepscope.report.sections import RANKS_SHOWN, excerpt
+from stepscope.report.step_bar import PHASES
 
 __all__ = ["SECTION"]
 
 _PHASES = 5  # rows of each rank
-_SPREAD = {"total": "total", "avg": "mean", "max": "max", "min": "min", "ratio": "share"}
+_NAMES = dict(zip(("Dataloader", "Forward", "Backward", "Optimization", "Others"), PHASES.values(), strict=True))
+_SPREAD = {"total": "total", "min": "min", "avg": "mean", "max": "max", "ratio": "share"}
 
 
 def build(run: Run) -> list[Block]:
     table = phases(run)
     if not table.filter((pl.col("phase") != "Others") & (pl.col("calls") > 0)).height:
         return []  # such as inference: one row that repeats the step tells nothing
+    table = table.with_columns(pl.col("phase").replace(_NAMES))
     blocks = _side("On the CPU", "cpu", table)
     if table["gpu_total"].is_not_null().any():
         launched = pl.col("gpu_total") > 0  # a phase that launched nothing has no time there: not one of zero
@@ -26,7 +29,7 @@ def build(run: Run) -> list[Block]:
 
 
 def _side(title: str, side: str, table: pl.DataFrame) -> list[Block]:
-    ids = {"rank": "rank", "phase": "phase", "calls": "calls"}
+    ids = {"rank": "rank", "phase": "phase", "calls": "steps"}
     headings = {**ids, **{f"{side}_{name}": text for name, text in _SPREAD.items()}}
     return excerpt(title, phases, table, headings, limit=RANKS_SHOWN * _PHASES, name="phases")
 

@@ -7,6 +7,7 @@ import polars as pl
 from stepscope.analyses.device.device_time import device_time
 from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.analyses.steps.step_breakdown import step_breakdown
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
 from stepscope.core.run import Run
@@ -17,23 +18,24 @@ __all__ = ["SECTION"]
 _KINDS = {
     "kernel": "kernels",
     "memcpy": "copies",
-    "memset": "sets",
+    "memset": "memsets",
     "communication": "communication",
     "runtime": "runtime calls",
-    "dataloader": "data loaders",
+    "dataloader": "data wait",
     "cpu_exec": "CPU work",
     "other": "other",
 }
 
 _AS_KERNELS = (
-    "Collectives on a device count as kernels here, unless the trace links them to their call. The verdict uses "
-    "exposed communication (see Devices and host load)."
+    "Here, as in TensorBoard, collectives on a device count as kernels unless the trace links them to a call. "
+    "For exposed communication see Devices and host load."
 )
 _NO_STEPS = "From the first to the last event: no steps are marked."
 
 
 def build(run: Run) -> list[Block]:
     table = step_breakdown(run)
+    table = _with_operators(run, table)
     means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
     bars = Bars("One traced step, mean", "ns", parts)
@@ -43,9 +45,27 @@ def build(run: Run) -> list[Block]:
         return [bars, Text("One traced step."), *_collectives(run)]
     return [
         bars,
-        Text(f"Mean of {many(table.height, 'traced step')}.", (Value(table.height, "count"),)),
+        _mean_of(table),
         *_collectives(run),
     ]
+
+
+def _mean_of(table: pl.DataFrame) -> Text:
+    """How many steps the bar is the mean of, and of how many ranks where there are several."""
+    ranks = table["rank"].n_unique()
+    text, values = f"Mean of {many(table.height, 'traced step')}", [Value(table.height, "count")]
+    if ranks > 1:
+        text, values = f"{text} of {many(ranks, 'rank')}", [*values, Value(ranks, "count")]
+    return Text(f"{text}.", tuple(values))
+
+
+def _with_operators(run: Run, table: pl.DataFrame) -> pl.DataFrame:
+    """Without the empty step that a stopping profiler marks, so that means are over the steps of the verdict."""
+    try:
+        empty = steps(run).filter(pl.col("tags").list.contains("empty"))
+    except MissingData:
+        return table
+    return table.join(empty, on=["rank", "step"], how="anti") if empty.height < table.height else table
 
 
 def _collectives(run: Run) -> list[Block]:

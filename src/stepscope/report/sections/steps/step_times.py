@@ -16,7 +16,7 @@ _MOST = 400  # bars: a screen has a few pixels for each; of more steps each bar 
 
 def build(run: Run) -> list[Block]:
     table = steps(run)
-    mine = table.filter(pl.col("rank") == table["rank"].min())
+    mine = table.filter((pl.col("rank") == table["rank"].min()) & ~pl.col("tags").list.contains("empty"))
     if mine.height <= 1:
         return []  # the summary shows it
     return [
@@ -56,15 +56,15 @@ def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
     if recorded.height == 1:
         return []
     every, used = (int(table["weight"].sum()) for table in (recorded, steady))
-    text, values = f"Means over all {many(every, 'step')}", [Value(every, "count")]
+    text, values = f"Averages in this report use all {many(every, 'step')}", [Value(every, "count")]
     if used < every:
-        text, values = f"Means over {{}} of {many(every, 'step')}", [Value(used, "count"), *values]
+        text, values = f"Averages in this report use {{}} of {many(every, 'step')}", [Value(used, "count"), *values]
     if ranks > 1:
         text, values = f"{text} of {many(ranks, 'rank')}", [*values, Value(ranks, "count")]
-    text, values = text + "; median {}", [*values, Value(_median(steady), "ns")]
+    text, values = text + ". Their median is {}", [*values, Value(_median(steady), "ns")]
     reasons = _left_out(recorded.join(steady, on=["rank", "step"], how="anti"))
     if reasons:
-        text += "; left out: " + ", ".join(f"{{}} {reason}" for reason in reasons)
+        text += ". Left out: " + ", ".join(f"{{}} {reason}" for reason in reasons)
         values += [Value(count, "count") for count in reasons.values()]
     return [Text(f"{text}.", tuple(values))]
 

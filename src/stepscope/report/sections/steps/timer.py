@@ -1,4 +1,4 @@
-"""What the loop costs a batch: reader cost, batch cost and throughput, as in a timer-only profile."""
+"""Data wait, step time and throughput, as in a timer-only profile."""
 
 import polars as pl
 
@@ -9,8 +9,8 @@ from stepscope.report.sections import RANKS_SHOWN, Columns, ranked
 
 __all__ = ["SECTION"]
 
-_SPREAD = ("avg", "max", "min")
-_COSTS: dict[str, str] = {"reader_cost": "reader cost", "batch_cost": "batch cost"}
+_SPREAD = ("min", "avg", "max")
+_COSTS: dict[str, str] = {"reader_cost": "data wait", "batch_cost": "step"}
 
 
 def build(run: Run) -> list[Block]:
@@ -20,8 +20,8 @@ def build(run: Run) -> list[Block]:
         for row in table.iter_rows(named=True)
         for name, label in _COSTS.items()
     )
-    spread: Columns = (("mean", "ns"), ("max", "ns"), ("min", "ns"))
-    blocks: list[Block] = [ranked("Time of the steps", (("rank", None), ("cost", None), *spread), costs)]
+    spread: Columns = (("min", "ns"), ("mean", "ns"), ("max", "ns"))
+    blocks: list[Block] = [ranked("Data wait and step", (("rank", None), ("time", None), *spread), costs)]
     return [*blocks, *_throughput(table)]
 
 
@@ -29,8 +29,8 @@ def _throughput(table: pl.DataFrame) -> list[Block]:
     if table["ips_avg"].null_count() == table.height:
         return []  # the samples of a batch were not counted
     columns: Columns = (
-        ("rank", None), ("steps", "count"), ("left out", "count"), ("samples/s, mean", None), ("max", None),
-        ("min", None), ("reader ratio", "ratio"),
+        ("rank", None), ("steps", "count"), ("left out", "count"), ("samples/s, min", None), ("mean", None),
+        ("max", None), ("data wait share", "ratio"),
     )  # fmt: skip
     names = ["rank", "steps", "left_out", *(f"ips_{spread}" for spread in _SPREAD), "reader_ratio"]
     return [ranked("Throughput", columns, tuple(table.select(names).iter_rows()))]

@@ -12,6 +12,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.report import Block, Section, Text, Value
 from stepscope.core.run import Run, chain
 from stepscope.core.schema import Unit
+from stepscope.models.limiting_rank import limiting_row
 from stepscope.report.sections import has_device_work, literal, many
 
 __all__ = ["SECTION"]
@@ -111,7 +112,7 @@ def _executes(run: Run) -> list[Block]:
         ranks, world = processes["rank"].n_unique(), processes["world_size"].max()
         where = f" on {hosts}" if hosts else ""
         if isinstance(world, int) and world > ranks:
-            prose.say(f"Opened: {{}} of {{}} ranks{where}.", (ranks, "count"), (world, "count"))
+            prose.say(f"{{}} of {{}} ranks opened{where}.", (ranks, "count"), (world, "count"))
         elif ranks == 1:
             prose.say(f"One process{where}.")
         else:
@@ -146,7 +147,7 @@ def _say_devices(prose: _Prose, run: Run) -> None:
             prose.say(f"{model}.", (listed, "count"))
         elif used:
             verb = "works" if used == 1 else "work"
-            prose.say(f"The host has {model}, of which {{}} {verb} here.", (listed, "count"), (used, "count"))
+            prose.say(f"The host has {model}; {{}} {verb} in this run.", (listed, "count"), (used, "count"))
         else:
             told = "whose work is not recorded as kernels" if in_another_form else "on which the trace shows no work"
             prose.say(f"The host has {model}, {told}.", (listed, "count"))
@@ -159,15 +160,22 @@ def _say_devices(prose: _Prose, run: Run) -> None:
 def _say_shares(prose: _Prose, run: Run) -> None:
     """What a step consists of; shares that are unknown or nothing are left out."""
     try:
-        means = bound(run).select(pl.col(list(_SHARES)).mean()).row(0, named=True)
+        bound(run)
     except MissingData:
         return
+    row = limiting_row(run)
+    if row is None:
+        return
     words_of = _SHARES if has_gpu(run) else _SHARES | {"host": "Python and files"}
-    known = {words: means[name] for name, words in words_of.items() if means[name]}
+    known = {words: row[name] for name, words in words_of.items() if row[name]}
     if known:
         shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
-        whole = "mean step" if _marks_steps(run) else "recorded time"
-        prose.say(f"The {whole}: {', '.join(f'{{}} {words}' for words in known)}.", *shares)
+        parts = ", ".join(f"{{}} {words}" for words in known)
+        whole = "The mean step" if _marks_steps(run) else "From first to last device work"
+        if run.optional("processes")["rank"].n_unique() > 1:
+            prose.say(f"{whole} of rank {{}}: {parts}.", (row["rank"], None), *shares)
+        else:
+            prose.say(f"{whole}: {parts}.", *shares)
 
 
 def _marks_steps(run: Run) -> bool:
@@ -185,8 +193,10 @@ def _lives(run: Run) -> list[Block]:
         pinned = {True: "pinned", False: "pageable"}.get(row["pin_memory"])
         memory = f"; batches wait in {pinned} host memory" if pinned and has_device_work(run) else ""
         prose.say(f"Samples come from {literal(row['dataset'] or 'a data set')}{place}{memory}.")
-    for label, size, steps in _copied(run):
-        prose.say(f"The mean traced step copies {{}} {label}.", (size / steps if steps else None, "bytes"))
+    copied = [(label, size / steps) for label, size, steps in _copied(run) if steps]
+    if copied:
+        sizes: list[tuple[float | None, Unit | None]] = [(size, "bytes") for _, size in copied]
+        prose.say(f"A traced step copies {', '.join(f'{{}} {label}' for label, _ in copied)}.", *sizes)
     for what, peak in _peaks(run):
         prose.say(f"{literal(what[:1].upper() + what[1:])} reached {{}}.", (peak, "bytes"))
     return prose.blocks()
