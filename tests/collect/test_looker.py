@@ -1,6 +1,9 @@
 """The compiled reader of stacks: what it says of threads that run on, and that it harms none."""
 
+import ctypes
 import os
+import platform
+import struct
 import subprocess
 import sys
 import textwrap
@@ -21,6 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(compiled is None, reason="not
 
 SOURCE = Path(__file__).parents[2] / "src"
 SLOT, LATE = 1_000_000, 10**9
+PR_GET_TIMERSLACK, SCHED_GETATTR = 30, {"x86_64": 315, "aarch64": 275}
 
 START = """
 import sys, threading, time
@@ -97,6 +101,29 @@ def test_a_thread_that_has_ended_is_not_seen_and_one_beside_the_main_one_is() ->
     assert seen.unread_ns >= 20 * SLOT
     seen.stop()
     assert not seen.watch(50 * SLOT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="settings of Linux")
+def test_only_the_thread_that_watches_is_made_to_wake_on_time() -> None:
+    with ThreadPoolExecutor(1) as first:
+        before, begin = first.submit(scheduling).result(), scheduling()
+        first.submit(looker(State()).prompt).result()
+        slack, policy, nice, slice_ns = first.submit(scheduling).result()
+        child = subprocess.run(["cat", "/proc/self/timerslack_ns"], capture_output=True, text=True, check=True)
+    assert slack == 1
+    assert (policy, nice) == before[1:3]
+    assert slice_ns <= before[3]
+    assert scheduling() == begin
+    assert int(child.stdout) == begin[0] > 1
+
+
+def scheduling() -> tuple[int, int, int, int]:
+    """Timer slack, policy, niceness and slice of the calling thread."""
+    libc = ctypes.CDLL(None)
+    found = ctypes.create_string_buffer(48)
+    assert libc.syscall(SCHED_GETATTR[platform.machine()], 0, found, len(found), 0) == 0
+    _, policy, _, nice, _, slice_ns, _, _ = struct.unpack("=IIQiIQQQ", found.raw)
+    return libc.prctl(PR_GET_TIMERSLACK), policy, nice, slice_ns
 
 
 def test_a_look_that_comes_late_speaks_for_a_second_at_most_if_steps_went_by() -> None:

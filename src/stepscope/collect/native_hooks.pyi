@@ -91,6 +91,8 @@ class Looker:
     ) -> None: ...
     def watch(self, most_ns: int, /) -> bool:
         """Sample for at most so long; False: it was told to stop."""
+    def prompt(self) -> None:
+        """Have the calling thread, which is to watch, wake on time; no other thread is changed."""
     def stop(self) -> None: ...
     def fresh(self) -> tuple[list[tuple[str, str, int, bytes, bytes]], int, list[tuple[int, ...]]] | None:
         """What is new: code objects (file, name, first line, lines, bytecode), the number of the first stack, stacks

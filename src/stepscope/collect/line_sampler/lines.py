@@ -186,6 +186,7 @@ class Sampler:
 
     def _watch(self, looker: Any) -> None:
         """Have `looker` sample until it is told to stop; about once a second write what it has."""
+        looker.prompt()
         goes_on = True
         while goes_on and self.file is not None:
             goes_on = looker.watch(_FLUSH_NS)

@@ -5,6 +5,7 @@
 #define STEPSCOPE_COLLECT_LOOKER_H
 
 #include "known.h"
+#include "prompt.h"
 #include <pythread.h>
 #include <time.h>
 
@@ -357,6 +358,7 @@ COLLECTED(looker, Looker, state, 3, looker_end((Looker *)self))
 
 static PyMethodDef looker_methods[] = {
     {"watch", looker_watch, METH_O, "sample, for at most so many ns; false: it was told to stop"},
+    {"prompt", looker_prompt, METH_NOARGS, "have the calling thread, which is to watch, wake on time"},
     {"stop", looker_stop, METH_NOARGS, "end watch, from any thread"},
     {"fresh", looker_fresh, METH_NOARGS, "(codes, number of the first stack, stacks) that are new since the last call, or None"},
     {"name", looker_name, METH_VARARGS, "(stack, id): write it with this id; a negative one: not at all"},
