@@ -32,13 +32,19 @@ function oneLine(place: Place): HTMLElement | null {
   return line ? element("pre", { class: "source-lines", tabindex: "0" }, element("span", { class: "hot" }, sourceLine(place.line, line, true))) : null;
 }
 
-/** The lines with their numbers, the one at fault marked; what all of them are indented by is left out. */
+/** The lines with their numbers, the one at fault marked; what all of them are indented by is left out, and blank ones around them. */
 function around(place: Place, app: App): HTMLElement {
-  const lines = place.around.map((line) => codeLines(line)[0] ?? "");
-  const indent = Math.min(...lines.filter((line) => line.trim()).map((line) => line.length - line.trimStart().length));
-  const first = place.first;
+  const all = place.around.map((line) => codeLines(line)[0] ?? "");
+  const [begin, end] = [all.findIndex(written), all.findLastIndex(written)];
+  const lines = begin < 0 ? all : all.slice(begin, end + 1);
+  const indent = Math.min(...lines.filter(written).map((line) => line.length - line.trimStart().length));
+  const first = place.first + Math.max(begin, 0);
   const rows = lines.map((line, at) => element("span", first + at === place.line ? { class: "hot", title: app.words.hotLine } : {}, sourceLine(first + at, line.slice(Number.isFinite(indent) ? indent : 0), first + at === place.line)));
   return element("pre", { class: "source-lines", tabindex: "0" }, ...rows);
+}
+
+function written(line: string): boolean {
+  return line.trim() !== "";
 }
 
 function sourceLine(number: number, text: string, hot: boolean): DocumentFragment {

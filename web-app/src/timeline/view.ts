@@ -25,7 +25,7 @@ export const timeline: View = {
     const box = element("div", {}); // the tracks come later than what stands below them
     host.append(element("h2", { class: "offscreen" }, timelineWords().title), box);
     void sourceOf(app).then((source) => {
-      if (!gone) drawn = mountTimeline(box, source, { window: asked(app), name: app.state.get("shown"), lit: app.state.get("lit").split(",").filter(Boolean), onWindow: (window) => keep(app, window) });
+      if (!gone) drawn = mountTimeline(box, source, { window: asked(app), name: app.state.get("shown"), lit: app.state.get("lit").split(",").filter(Boolean), say: app.words.say, onWindow: (window) => keep(app, window) });
       if (!gone) host.append(app.served ? perfettoBox(app, () => asked(app) ?? null) : exportLine(app));
     });
     return () => {
