@@ -35,6 +35,8 @@ function drawReport(host: HTMLElement, report: Report, app: App): Cleanup {
   if (steps) cleanups.push(drawSparkline(host, steps, app, "overview.steps"));
   cleanups.push(drawBlocks(host, shown, app, "overview"));
   host.append(findings(report, app));
+  const next = nextOf(report, [...above, ...shown]);
+  if (next) host.append(element("p", { class: "next" }, sentence(app.words.say(`Next: ${next}.`))));
   const about = element("details", { class: "about" }, element("summary", {}, app.words.aboutRun), facts(report, app));
   cleanups.push(drawBlocks(about, folded, app, "overview.about"));
   host.append(checks(report, app), about);
@@ -52,6 +54,13 @@ function blocksOf(report: Report): { above: Block[]; shown: Block[]; folded: Blo
   if (report.findings.length) return bar < 0 ? { above: [], shown: below, folded: [] } : { above, shown: [], folded: below };
   const ordered = [...below.filter((block) => block.kind === "text"), ...below.filter((block) => block.kind !== "text")];
   return { above, shown: blocks.length ? ordered : firstChart(report), folded: [] };
+}
+
+/** What to do next where nothing was found; empty where the verdict or a sentence of the summary says it already. */
+function nextOf(report: Report, blocks: readonly Block[]): string {
+  const next = plain(report.verdict.next, 400);
+  const told = [report.verdict.sentence, ...blocks.map((block) => (block.kind === "text" ? block.text : ""))].join(" ");
+  return report.findings.length || told.includes(next) ? "" : next;
 }
 
 function firstChart(report: Report): Block[] {
