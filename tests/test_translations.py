@@ -15,6 +15,7 @@ from stepscope.core.synth import Synth
 from stepscope.render.json import finite, report_document
 from stepscope.report.assemble import assemble
 from stepscope.report.diagnose import RULES
+from stepscope.web.routes.tables import listed
 
 from .page_source import answers
 
@@ -23,7 +24,7 @@ TOOL: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "messages.py"))
 BUILDER: dict[str, Any] = runpy.run_path(str(ROOT / "tools" / "build_page.py"))
 catalog: Callable[[str], dict[str, str]] = TOOL["catalog"]
 LANGUAGES = ("zh",)
-FREE = ("joined.json", "labels.json")  # of texts that the source puts together, and of single words
+FREE = ("joined.json", "labels.json", "listed.json")  # of texts put together, single words, and the list of tables
 
 SAY = """
 const { Catalog } = require(process.argv[2]);
@@ -88,6 +89,17 @@ def test_no_entry_is_of_a_message_that_is_gone(language: str) -> None:
         free = {entry for entry in entries if set(re.findall("[a-z]{2,}", entry.lower())) <= words}
         gone += [f"{file.name}: {entry}" for entry in entries - (free if file.name in FREE else set())]
     assert gone == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_list_of_tables_has_a_translation(language: str) -> None:
+    """To mend: add the first sentence of the page of the analysis to web-app/src/words/LANGUAGE/listed.json."""
+    known = set(catalog(language))
+    folder = ROOT / "web-app" / "src" / "words" / language
+    kept = json.loads((folder / "listed.json").read_text(encoding="utf-8"))
+    rows = {one["row"] for one in listed()} - {""}
+    assert rows - known == set()
+    assert set(kept) - rows == set()
 
 
 def words_of_the_source() -> set[str]:

@@ -142,9 +142,7 @@ def test_a_finding_has_an_address_and_back_keeps_the_place(browser: Browser, add
         expect(page.locator(".finding").nth(1)).to_be_in_viewport()
         assert "finding=repeated-file-load-2" in page.url
         page.evaluate("document.querySelector('main').scrollTop = 333")
-        page.locator(".finding .actions a", has_text="Rule").nth(1).evaluate(
-            "link => link.click()"
-        )  # without scrolling
+        page.locator(".finding .actions a", has_text="Why").nth(1).evaluate("link => link.click()")  # without scrolling
         expect(page.locator("main h1")).to_have_text("repeated-file-load")
         page.go_back()
         expect(page.locator(".finding")).to_have_count(3)

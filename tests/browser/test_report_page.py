@@ -111,7 +111,7 @@ def test_every_table_shows_what_the_json_report_says(page: Page, report: Report)
 def test_findings_stand_in_order_with_evidence_gain_place_and_code(page: Page, report: Report) -> None:
     page.evaluate("location.hash = ''")
     page.locator(".finding").first.wait_for()
-    titles = page.locator(".finding h3").all_inner_texts()
+    titles = [title.replace("\u00a0", " ") for title in page.locator(".finding h3").all_inner_texts()]
     assert titles == [title_text(block.finding.title) for block in report.findings]
     first = page.locator(".finding").first
     assert first.locator(".gain").inner_text().startswith("could save ")

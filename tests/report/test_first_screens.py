@@ -1,16 +1,18 @@
 """Each kind of run has a first screen of its own: what it is, where its time goes, what would show more."""
 
 import io
+from dataclasses import replace
 
 import pytest
 
-from stepscope.core.report import Bars, Table, Text
+from stepscope.core.report import Bars, Table, Text, Verdict
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
 from stepscope.render.terminal import console_for
 from stepscope.render.terminal_card import LINES, print_card
 from stepscope.report.assemble import SECTIONS, first_screen
 from stepscope.report.first_screens import LARGEST, kind
+from stepscope.report.step_bar import of_communication
 
 
 def healthy(*, wait: float = 0) -> Synth:
@@ -132,3 +134,19 @@ def test_an_idle_device_without_steps_is_a_bar_of_its_time() -> None:
     )
     assert [part.value for part in bar.parts] == pytest.approx([50 * MS, 50 * MS])
     assert "checks clear" in screen(run), "a run without steps is not called healthy"
+
+
+@pytest.mark.parametrize("state", ["running", "running, or stepscope was killed", "ended"])
+def test_a_run_in_progress_says_so(state: str) -> None:
+    synth = healthy(wait=60)
+    synth.add("meta", source="run", key="state", value=state)
+    shown = " ".join(screen(synth.run()).split())
+    assert ("The job still runs" in shown) == (state != "ended")
+    assert "covers its steps so far" in shown or state == "ended"
+
+
+def test_communication_on_the_cpu_is_a_part_of_the_bar() -> None:
+    verdict = Verdict("communication", 0.4, 100.0 * MS, rank=0, ranks=(0, 1), of_ranks=2, steps=3, on_cpu=True)
+    parts = of_communication(verdict)
+    assert [(part.label, part.value) for part in parts] == [("communication", 40.0 * MS), ("other", 60.0 * MS)]
+    assert of_communication(replace(verdict, bound="input")) == ()

@@ -43,15 +43,26 @@ def test_what_a_pool_holds_may_be_unknown() -> None:
     "others",
     [
         [],
-        [saving(50, cause="scheduling")],
+        [saving(40, cause="scheduling")],
         [saving(50, ranks=(1,))],
         [replace(saving(50), gain=None)],
-        [saving(50, cause="configuration")],
+        [saving(40, cause="configuration")],
     ],
     ids=["alone", "another pool", "another rank", "saves nothing", "a setting"],
 )
 def test_what_shares_no_time_stays_apart(others: list[Finding]) -> None:
     assert overlaps([saving(60), *others], WAIT) == ()
+
+
+def test_findings_that_together_save_more_than_the_step_overlap() -> None:
+    """Of what other processes and loading cost, the wait for cores in loading is counted by both."""
+    crowded = saving(50, cause="scheduling")
+    assert overlaps([saving(60), crowded], WAIT) == (Overlap((0, 1), 90 * MS, 100 * MS),)
+    assert overlaps([saving(60), crowded], {}) == (Overlap((0, 1), 100 * MS, 100 * MS),)
+    setting = saving(50, cause="configuration")
+    assert overlaps([setting, saving(60)], WAIT) == (Overlap((0, 1), 100 * MS, 100 * MS),)
+    elsewhere = saving(20, ranks=(1,))
+    assert overlaps([saving(60), elsewhere, crowded], WAIT) == (Overlap((0, 2), 90 * MS, 100 * MS),)
 
 
 def test_a_finding_that_names_its_pool_joins_it() -> None:

@@ -1,15 +1,17 @@
 """Findings that save the same time: what one of them takes away, the others cannot.
 
 A finding's gain comes out of a pool, a part of the step such as the data wait. Findings of one pool that share ranks
-form a group. Together they save at most what the pool holds, and never less than the best of them alone.
+form a group. Together they save at most what the pool holds, and never less than the best of them alone. Where all
+findings of a rank together would save more than the step, they are one group: no step saves more than itself.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from stepscope.analyses.bound.bound import bound
 from stepscope.core.errors import MissingData
-from stepscope.core.finding import Cause, Finding, Gain, Pool
+from stepscope.core.finding import Cause, Finding, Pool
 from stepscope.core.report import Overlap
 from stepscope.core.run import Run
 
@@ -51,23 +53,35 @@ def _share(row: Mapping[str, Any], column: str) -> float | None:
     return None if known is None else float(known)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Findings that save the same time, at most `most_ns` of it together; `pools` is empty for one of no pool."""
+
+    members: tuple[int, ...]
+    ranks: frozenset[int]
+    pools: frozenset[Pool]
+    most_ns: int
+
+
 def overlaps(findings: Sequence[Finding], pools: Mapping[tuple[Pool, int], float]) -> tuple[Overlap, ...]:
-    """The groups of at least two findings, in the order of their first ones; `pools` as `held` returns them."""
-    groups: list[tuple[Pool, set[int], list[int]]] = []
+    """The groups of at least two findings, in the order of their first ones; `pools` as `held` returns them.
+
+    Findings of different pools join where together they would save more than the step: some of it they save twice.
+    """
+    groups: list[_Group] = []
     for position, finding in enumerate(findings):
-        pool = pool_of(finding)
-        if pool is None:
+        if finding.gain is None:
             continue
-        near = [group for group in groups if group[0] == pool and group[1] & set(finding.ranks)]
-        ranks = set(finding.ranks).union(*(group[1] for group in near))
-        members = [*(member for group in near for member in group[2]), position]
-        groups = [group for group in groups if not any(group is one for one in near)]
-        groups.append((pool, ranks, members))
-    several = [(pool, ranks, sorted(members)) for pool, ranks, members in groups if len(members) > 1]
-    return tuple(
-        _overlap(findings, pool, ranks, members, pools)
-        for pool, ranks, members in sorted(several, key=lambda group: group[2])
-    )
+        pool = pool_of(finding)
+        one = _Group((position,), frozenset(finding.ranks), frozenset((pool,) if pool else ()), finding.gain.high_ns)
+        same = [group for group in groups if pool and group.pools == one.pools and group.ranks & one.ranks]
+        groups = [*(group for group in groups if group not in same), _joined([*same, one], findings, pools)]
+    for ranks in _connected(groups):
+        near = [group for group in groups if group.ranks <= ranks]
+        if sum(group.most_ns for group in near) > _step(near, findings):
+            groups = [*(group for group in groups if group not in near), _joined(near, findings, pools)]
+    several = sorted((group for group in groups if len(group.members) > 1), key=lambda group: group.members)
+    return tuple(Overlap(group.members, group.most_ns, _step([group], findings)) for group in several)
 
 
 def pool_of(finding: Finding) -> Pool | None:
@@ -75,15 +89,34 @@ def pool_of(finding: Finding) -> Pool | None:
     return (finding.gain.pool or _POOL_OF.get(finding.cause)) if finding.gain else None
 
 
-def _overlap(
-    findings: Sequence[Finding],
-    pool: Pool,
-    ranks: set[int],
-    members: Sequence[int],
-    pools: Mapping[tuple[Pool, int], float],
-) -> Overlap:
-    gains: list[Gain] = [gain for member in members if (gain := findings[member].gain) is not None]
-    step = max(gain.step_ns for gain in gains)
-    held_ns = max((pools[pool, rank] for rank in ranks if (pool, rank) in pools), default=float(step))
-    together = min(sum(gain.high_ns for gain in gains), round(held_ns), step)
-    return Overlap(tuple(members), max(together, *(gain.high_ns for gain in gains)), step)
+def _joined(groups: Sequence[_Group], findings: Sequence[Finding], pools: Mapping[tuple[Pool, int], float]) -> _Group:
+    """One group of several: it saves at most what its pools hold, and never less than its best finding."""
+    members = tuple(sorted(member for group in groups for member in group.members))
+    ranks = frozenset(rank for group in groups for rank in group.ranks)
+    kinds = frozenset(pool for group in groups for pool in group.pools)
+    together = sum(group.most_ns for group in groups)
+    step = _step(groups, findings)
+    if len(members) > 1:
+        known = all(group.pools for group in groups)
+        most = sum(_held(pool, ranks, pools, step) for pool in kinds) if known else step
+        together = min(together, round(most), step)
+    return _Group(members, ranks, kinds, max(together, *(group.most_ns for group in groups)))
+
+
+def _held(pool: Pool, ranks: frozenset[int], pools: Mapping[tuple[Pool, int], float], step: int) -> float:
+    return max((pools[pool, rank] for rank in ranks if (pool, rank) in pools), default=float(step))
+
+
+def _step(groups: Sequence[_Group], findings: Sequence[Finding]) -> int:
+    """The longest step that their gains are of."""
+    gains = (findings[member].gain for group in groups for member in group.members)
+    return max(gain.step_ns for gain in gains if gain is not None)
+
+
+def _connected(groups: Sequence[_Group]) -> list[frozenset[int]]:
+    """Sets of ranks that no finding joins."""
+    found: list[frozenset[int]] = []
+    for group in groups:
+        near = [ranks for ranks in found if ranks & group.ranks]
+        found = [*(ranks for ranks in found if ranks not in near), group.ranks.union(*near)]
+    return found

@@ -1,7 +1,8 @@
 """One step as a bar: the step of the verdict, on the verdict's rank and clock.
 
 Where a device computes, the parts are what it does: a phase of the training process says little about it, as the
-device works on while the host goes ahead. Elsewhere they are the phases of the training process.
+device works on while the host goes ahead. Elsewhere they are the phases of the training process. Communication on the
+CPU lies within phases: where it is the limit, it is told from all else.
 """
 
 import polars as pl
@@ -14,7 +15,7 @@ from stepscope.core.report import Bar, Bars, Block, Text, Value, Verdict
 from stepscope.core.run import Run
 from stepscope.report.diagnose import diagnose
 
-__all__ = ["PHASES", "step_bar", "two_clocks"]
+__all__ = ["PHASES", "of_communication", "step_bar", "two_clocks"]
 
 _OF_DEVICE = {"input": "data wait", "device": "kernels", "communication": "communication", "memory": "copies"}
 _IDLE = "device idle"
@@ -31,7 +32,7 @@ _APART = 0.02  # of the step: less is noise between two ways of timing it
 def step_bar(run: Run) -> list[Block]:
     """The bar; nothing where the run does not tell where a step goes."""
     verdict = diagnose(run).verdict
-    parts = _of_device(run, verdict) or _of_phases(run, verdict)
+    parts = _of_device(run, verdict) or of_communication(verdict) or _of_phases(run, verdict)
     if not parts:
         return []
     if verdict.steps == 0:
@@ -53,6 +54,14 @@ def _of_device(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
     shares = {label: row[name] or 0.0 for name, label in _OF_DEVICE.items()}
     shares[_IDLE] = max(0.0, 1.0 - sum(shares.values()))
     return tuple(Bar(label, share * verdict.step_ns) for label, share in shares.items() if share)
+
+
+def of_communication(verdict: Verdict) -> tuple[Bar, ...]:
+    """Communication as the limit of a step, and the rest of it."""
+    if verdict.bound != "communication" or verdict.share is None or not verdict.step_ns:
+        return ()
+    own = verdict.share * verdict.step_ns
+    return (Bar(_OF_DEVICE["communication"], own), Bar(PHASES["other"], verdict.step_ns - own))
 
 
 def _of_phases(run: Run, verdict: Verdict) -> tuple[Bar, ...]:

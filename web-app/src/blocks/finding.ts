@@ -49,7 +49,7 @@ export function gainWords(finding: Finding, app: App): string {
 
 function title(finding: Finding, number: number, key: string, app: App): HTMLElement {
   const name = app.words.say(plain(finding.title, 400));
-  const heading = key ? element("a", { href: app.state.address({ view: "", finding: key }), title: app.words.ownAddress }, name) : name;
+  const heading = key ? element("a", { href: app.state.address({ view: "", finding: key }), title: app.words.ownAddress }, sentence(name)) : sentence(name);
   const gain = finding.gain ? element("span", { class: "gain" }, unbroken(gainWords(finding, app))) : null;
   return element("div", { class: "title" }, number ? element("span", { class: "ordinal", "aria-hidden": "true" }, String(number)) : null, element("h3", {}, heading), gain);
 }

@@ -29,19 +29,25 @@ function drawPlace(place: Place, app: App): HTMLElement {
 
 function oneLine(place: Place): HTMLElement | null {
   const line = place.text.trim();
-  return line ? element("pre", { class: "source-lines", tabindex: "0" }, element("span", { class: "hot" }, sourceLine(place.line, line, true))) : null;
+  return line ? element("pre", { class: "source-lines", tabindex: "0" }, element("span", { class: "hot" }, sourceLine(String(place.line), line, true))) : null;
 }
 
-/** The lines with their numbers, the one at fault marked; what all of them are indented by is left out. */
+/** The lines with their numbers, the one at fault marked; what all of them are indented by is left out, and blank ones around them. */
 function around(place: Place, app: App): HTMLElement {
-  const lines = place.around.map((line) => codeLines(line)[0] ?? "");
-  const indent = Math.min(...lines.filter((line) => line.trim()).map((line) => line.length - line.trimStart().length));
-  const first = place.first;
-  const rows = lines.map((line, at) => element("span", first + at === place.line ? { class: "hot", title: app.words.hotLine } : {}, sourceLine(first + at, line.slice(Number.isFinite(indent) ? indent : 0), first + at === place.line)));
+  const all = place.around.map((line) => codeLines(line)[0] ?? "");
+  const [begin, end] = [all.findIndex(written), all.findLastIndex(written)];
+  const lines = begin < 0 ? all : all.slice(begin, end + 1);
+  const indent = Math.min(...lines.filter(written).map((line) => line.length - line.trimStart().length));
+  const first = place.first + Math.max(begin, 0);
+  const rows = lines.map((line, at) => element("span", first + at === place.line ? { class: "hot", title: app.words.hotLine } : {}, sourceLine(String(first + at).padStart(String(first + lines.length - 1).length), line.slice(Number.isFinite(indent) ? indent : 0), first + at === place.line)));
   return element("pre", { class: "source-lines", tabindex: "0" }, ...rows);
 }
 
-function sourceLine(number: number, text: string, hot: boolean): DocumentFragment {
+function written(line: string): boolean {
+  return line.trim() !== "";
+}
+
+function sourceLine(number: string, text: string, hot: boolean): DocumentFragment {
   const made = document.createDocumentFragment();
   made.append(element("i", { "aria-hidden": "true" }, `${hot ? "▶" : " "} ${number} `), plain(text, 400), "\n");
   return made;

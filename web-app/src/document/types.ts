@@ -20,6 +20,8 @@ export interface TextBlock {
 export interface VerdictBlock {
   kind: "verdict";
   bound: string;
+  /** The rank that its figures are of; null where it is of all, or of none. */
+  rank: number | null;
   share: number | null;
   sentence: string;
   steps: number | null;

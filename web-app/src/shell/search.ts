@@ -1,6 +1,7 @@
 // One search over findings, sections, headings of tables and their names.
 
 import type { App, View } from "../app";
+import { sentence } from "../blocks/words";
 import type { Block } from "../document/types";
 import { element, fill } from "../dom/element";
 import { plain } from "../format/format";
@@ -21,7 +22,7 @@ export function searchBox(app: App, views: readonly View[]): HTMLElement {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     list.hidden = !words.length;
     const found = all.filter((hit) => words.every((word) => `${hit.where} ${hit.text}`.toLowerCase().includes(word)));
-    const items = found.slice(0, MOST).map((hit) => element("li", {}, element("a", { href: app.state.address({ view: hit.view, table: "" }), onclick: () => close(input, list) }, element("span", {}, hit.where), hit.text)));
+    const items = found.slice(0, MOST).map((hit) => element("li", {}, element("a", { href: app.state.address({ view: hit.view, table: "" }), onclick: () => close(input, list) }, element("span", {}, hit.where), sentence(hit.text))));
     fill(list, ...(items.length ? items : [element("li", { class: "none" }, app.words.noHits)]));
   };
   input.addEventListener("input", draw);

@@ -27,6 +27,8 @@ export interface Options {
   name?: string | undefined;
   /** Categories of spans that stand out. */
   lit?: readonly string[] | undefined;
+  /** A text of the report in the language of the page. */
+  say?(text: string): string;
   /** Told after the window has come to rest. */
   onWindow?(window: Window): void;
 }
@@ -269,7 +271,7 @@ export class Drawn implements Actions {
       this.selected = { ref: event.ref, end: event.end, event };
       if (bring) this.bring(event.ref, event.end);
       this.draw();
-      showDetails(this.details, event, this.words, this.theme.dark, (link) => this.select(link.ref, link.end, true), () => this.fit());
+      showDetails(this.details, event, this.words, this.theme.dark, (link) => this.select(link.ref, link.end, true), () => this.fit(), this.options.say);
       const track = this.data.tracks.find((one) => one.id === event.ref.track);
       this.live.textContent = `${event.name}, ${this.words.categories[event.category]}, ${quantity(event.end - event.ref.start, "ns")}, ${this.words.at} ${moment(event.ref.start, 1)}, ${track?.name ?? ""}`;
     } catch (error) {

@@ -23,13 +23,13 @@ export function swatch(category: Category, dark: boolean): HTMLElement {
   return made;
 }
 
-export function showDetails(host: HTMLElement, event: SpanEvent, words: TimelineWords, dark: boolean, open: (link: Link) => void, zoom: () => void): void {
+export function showDetails(host: HTMLElement, event: SpanEvent, words: TimelineWords, dark: boolean, open: (link: Link) => void, zoom: () => void, say = (text: string) => text): void {
   const rows: [string, Node | string, string][] = [
     [words.takes, quantity(event.end - event.ref.start, "ns"), `${(event.end - event.ref.start).toLocaleString("en")} ns`],
     [words.at, moment(event.ref.start, 1), ""],
   ];
   if (event.place) rows.push([words.source, element("code", {}, event.place), ""]);
-  for (const argument of event.arguments) rows.push([argument.name.replaceAll("_", " "), argumentText(argument), argument.meaning]);
+  for (const argument of event.arguments) rows.push([words.argument(argument.name.replaceAll("_", " ")), argumentText(argument), say(argument.meaning)]);
   const links = event.links.map((link) => {
     const button = element("button", { type: "button", class: "link", title: link.name }, link.name);
     button.addEventListener("click", () => open(link));

@@ -22,7 +22,7 @@ export function mountTimeline(host: HTMLElement, source: Source, options: Option
     (tracks) => {
       if (gone) return;
       status.remove();
-      drawn = new Drawn(host, source, tracks, { ...options, window: asked }, words);
+      drawn = new Drawn(host, source, { ...tracks, tracks: tracks.tracks.map((track) => ({ ...track, name: words.track(track.name), group: words.track(track.group) })) }, { ...options, window: asked }, words);
     },
     (error: unknown) => fill(status, `${words.failed}: ${String(error)}`),
   );

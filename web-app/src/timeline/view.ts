@@ -22,10 +22,10 @@ export const timeline: View = {
   draw: (host, app) => {
     let drawn: Timeline | undefined;
     let gone = false;
-    const box = element("div", {}); // the tracks come later than what stands below them
+    const box = element("div", { class: "to-come" }); // the tracks come later than what stands below them
     host.append(element("h2", { class: "offscreen" }, timelineWords().title), box);
     void sourceOf(app).then((source) => {
-      if (!gone) drawn = mountTimeline(box, source, { window: asked(app), name: app.state.get("shown"), lit: app.state.get("lit").split(",").filter(Boolean), onWindow: (window) => keep(app, window) });
+      if (!gone) drawn = mountTimeline(box, source, { window: asked(app), name: app.state.get("shown"), lit: app.state.get("lit").split(",").filter(Boolean), say: app.words.say, onWindow: (window) => keep(app, window) });
       if (!gone) host.append(app.served ? perfettoBox(app, () => asked(app) ?? null) : exportLine(app));
     });
     return () => {

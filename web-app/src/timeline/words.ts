@@ -1,6 +1,10 @@
 // Words of the timeline: English, and Chinese where the page is in it.
 
+import { chinese } from "./names";
+
 const en = {
+  track: (name: string) => name,
+  argument: (name: string) => name,
   title: "Timeline",
   loading: "Preparing the tracks …",
   failed: "Could not be loaded",
@@ -68,6 +72,7 @@ const en = {
 
 const zh: typeof en = {
   ...en,
+  ...chinese,
   title: "时间线",
   loading: "正在准备轨道……",
   failed: "无法加载",

@@ -28,29 +28,50 @@ function drawPage(host: HTMLElement, page: Page, app: App): Cleanup {
 }
 
 function drawReport(host: HTMLElement, report: Report, app: App): Cleanup {
-  const { shown, folded } = blocksOf(report);
+  const { above, shown, folded } = blocksOf(report);
   host.append(element("h1", {}, explained(app.words.say(report.verdict.sentence), app.words)));
-  const cleanups = [drawBlocks(host, shown, app, "overview")];
+  const cleanups = [drawBlocks(host, above, app, "overview")];
   const steps = overSteps(report);
   if (steps) cleanups.push(drawSparkline(host, steps, app, "overview.steps"));
+  cleanups.push(drawBlocks(host, shown, app, "overview"));
   host.append(findings(report, app));
-  if (!report.findings.length && report.verdict.next) host.append(element("p", { class: "next" }, sentence(app.words.say(plain(report.verdict.next, 400)))));
+  const next = nextOf(report, [...above, ...shown]);
+  if (next) host.append(element("p", { class: "next" }, sentence(app.words.say(`Next: ${next}.`))));
   const about = element("details", { class: "about" }, element("summary", {}, app.words.aboutRun), facts(report, app));
   cleanups.push(drawBlocks(about, folded, app, "overview.about"));
   host.append(checks(report, app), about);
   return () => cleanups.forEach((clean) => clean());
 }
 
-/** What of the summary stands above the findings: warnings and the bar. How the means were taken is folded, but not alone. */
-function blocksOf(report: Report): { shown: Block[]; folded: Block[] } {
+/**
+ * What of the summary stands above the findings: the bar, then warnings. How the means were taken is folded, but not alone.
+ * Without findings its sentences come before its tables, and a recording that tells of no step begins with what it has.
+ */
+function blocksOf(report: Report): { above: Block[]; shown: Block[]; folded: Block[] } {
   const blocks = (report.sections.find((section) => section.name === "summary")?.blocks ?? []).filter((block) => block.kind !== "verdict");
   const bar = blocks.findIndex((block) => block.kind === "bars");
-  if (!report.findings.length || bar < 0) return { shown: blocks, folded: [] };
-  return { shown: blocks.slice(0, bar + 1), folded: blocks.slice(bar + 1) };
+  const [above, below] = [blocks.slice(0, bar + 1), blocks.slice(bar + 1)];
+  if (report.findings.length) return bar < 0 ? { above: [], shown: below, folded: [] } : { above, shown: [], folded: below };
+  const ordered = [...below.filter((block) => block.kind === "text"), ...below.filter((block) => block.kind !== "text")];
+  return { above, shown: blocks.length ? ordered : firstChart(report), folded: [] };
 }
 
+/** What to do next where nothing was found; empty where the verdict or a sentence of the summary says it already. */
+function nextOf(report: Report, blocks: readonly Block[]): string {
+  const next = plain(report.verdict.next, 400);
+  const told = [report.verdict.sentence, ...blocks.map((block) => (block.kind === "text" ? block.text : ""))].join(" ");
+  return report.findings.length || told.includes(next) ? "" : next;
+}
+
+function firstChart(report: Report): Block[] {
+  const chart = report.sections.flatMap((section) => section.blocks).find((block) => block.kind === "lines");
+  return chart ? [chart] : [];
+}
+
+/** The chart over steps: of the rank that the verdict is of, where each rank has its own. */
 function overSteps(report: Report): LinesBlock | undefined {
-  return report.sections.find((section) => section.name === "step-times")?.blocks.find((block): block is LinesBlock => block.kind === "lines");
+  const charts = (report.sections.find((section) => section.name === "step-times")?.blocks ?? []).filter((block): block is LinesBlock => block.kind === "lines");
+  return charts.find((chart) => chart.title.endsWith(`rank ${report.verdict.rank}`)) ?? charts[0];
 }
 
 function facts(report: Report, app: App): HTMLElement {
@@ -87,6 +108,7 @@ function overlaps(report: Report, app: App): HTMLElement[] {
       return place ? [", ", link] : [link];
     });
     const most = report.run.step_ns && group.step_ns ? quantity(group.most_ns / group.step_ns, "ratio") : quantity(group.most_ns, "ns");
-    return element("p", { class: "overlap" }, ...numbers, `: ${app.words.overlap} ${most}`);
+    const sum = group.findings.reduce((all, at) => all + (report.findings[at]?.gain?.high_ns ?? 0), 0);
+    return element("p", { class: "overlap" }, ...numbers, `: ${sum > group.most_ns ? app.words.overlap : app.words.together} ${most}`);
   });
 }

@@ -2,7 +2,7 @@
 
 import type { App, Cleanup } from "../app";
 import { drawBlocks } from "../blocks";
-import { sentence, unbroken } from "../blocks/words";
+import { breakable, sentence, unbroken } from "../blocks/words";
 import type { ListedRun, Page } from "../document/types";
 import { element, fill } from "../dom/element";
 import { ABSENT, plain, quantity, signed } from "../format/format";
@@ -82,7 +82,7 @@ function table(runs: readonly ListedRun[], picked: readonly string[], app: App):
 
 function row(run: ListedRun, picked: boolean, app: App): HTMLElement {
   const name = plain(run.name, 200);
-  if (run.problem) return element("tr", { class: "broken" }, element("td", {}), element("td", {}, name), element("td", {}, run.when), element("td", { colspan: 5 }, app.words.say(plain(run.problem, 300))));
+  if (run.problem) return element("tr", { class: "broken" }, element("td", {}), element("td", {}, name), element("td", {}, run.when), element("td", { colspan: 5 }, sentence(app.words.say(plain(run.problem, 300)))));
   const link = new URLSearchParams(location.hash.slice(1));
   for (const key of ["a", "b", "view"]) link.delete(key);
   link.set("run", run.key);
@@ -93,13 +93,13 @@ function row(run: ListedRun, picked: boolean, app: App): HTMLElement {
   return element(
     "tr", {},
     element("td", {}, box),
-    element("td", {}, element("a", { href: `#${link.toString()}` }, name)),
+    element("td", { class: "name" }, element("a", { href: `#${link.toString()}` }, breakable(name))),
     element("td", {}, run.when),
     element("td", { class: "number" }, unbroken(quantity(run.step_ns, "ns"))),
     element("td", { class: `number ${run.change === null ? "" : run.change > 0 ? "slower" : "faster"}` }, unbroken(changed)),
     element("td", { class: "number" }, quantity(run.samples_per_second, "count")),
-    element("td", {}, unbroken(verdict)),
-    element("td", { class: "long" }, app.words.say(plain(run.finding, 300)) || ABSENT),
+    element("td", { class: "name" }, unbroken(verdict)),
+    element("td", { class: "long" }, sentence(app.words.say(plain(run.finding, 300)) || ABSENT)),
   );
 }
 

@@ -172,9 +172,10 @@ class WhatIf {
     const { words } = this.app;
     const row = this.shown?.rows.find((one) => one.workers === this.workers) ?? this.shown?.rows[0];
     if (!row) return;
-    const saved = row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer;
+    const change = Math.round(row.saved) === 0 ? words.whatIf.asRecorded : `${quantity(Math.abs(row.saved), "ns")} ${row.saved > 0 ? words.whatIf.shorter : words.whatIf.longer}`;
+    const range = row.low < row.high ? ` (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})` : "";
     const [before = "", after = ""] = words.perStep("|").split("|");
-    fill(this.told, before, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(`${after} (${quantity(row.low, "ns")} – ${quantity(row.high, "ns")})${words.comma}${quantity(Math.abs(row.saved), "ns")} ${saved}${words.semicolon}${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
+    fill(this.told, before, element("b", {}, unbroken(quantity(row.step, "ns"))), unbroken(`${after}${range}${words.comma}${change}${words.semicolon}${words.whatIf.limitedBy} ${words.say(row.limited_by)}`));
     this.note.textContent = `${this.shown?.measured.length ? `${words.whatIf.trials} ` : ""}${words.say(plain(row.basis, 400))}`;
     this.plot(row.workers);
   }

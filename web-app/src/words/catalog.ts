@@ -62,7 +62,7 @@ export class Catalog {
   private find(text: string): string | null {
     let told = this.found.get(text);
     if (told === undefined) {
-      told = this.known.get(text) ?? this.listed(text, FIGURES) ?? (SETTINGS.test(text) ? this.partly(text) : null) ?? this.filled(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text, NAMES) ?? this.partly(text);
+      told = this.known.get(text) ?? this.listed(text, FIGURES) ?? (SETTINGS.test(text) ? this.partly(text) : null) ?? this.filled(text) ?? this.stopped(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text, NAMES) ?? this.partly(text);
       this.found.set(text, told);
     }
     return told;
@@ -74,6 +74,12 @@ export class Catalog {
       if (places) return closed(translated.replace(PLACE, (_, at: string, speaks: string) => EDGE + this.part((places[Number(at)] ?? "").trim(), speaks) + EDGE));
     }
     return null;
+  }
+
+  /** A sentence whose message is known without its full stop. */
+  private stopped(text: string): string | null {
+    const told = text.endsWith(".") ? (this.known.get(text.slice(0, -1)) ?? this.filled(text.slice(0, -1))) : null;
+    return told && `${told}。`;
   }
 
   private part(text: string, speaks: string): string {

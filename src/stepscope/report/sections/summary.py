@@ -26,6 +26,14 @@ _UNREAD = r": not read$"
 NO_TRACE = r"^not a trace|^an execution trace|^a list that holds no events|JSON lines"
 """Reasons of other files of a folder, which are no loss."""
 
+_NO_END = {
+    "running": "The job still runs: this report covers its steps so far.",
+    "running, or stepscope was killed": (
+        "The job still runs, or stepscope was killed: this report covers its steps so far."
+    ),
+}
+"""What is told of the states in which the importer of run folders finds a run without an end."""
+
 _SHORT = 40  # letters of a path in a sentence: with a longer one no line holds the command
 _WINDOW = r"^trace of window "
 
@@ -34,6 +42,7 @@ def build(run: Run) -> list[Block]:
     return [
         diagnose(run).verdict,
         *_contended(run),
+        *_still_running(run),
         *_overridden(run),
         *_other_jobs(run),
         *_all_left_out(run),
@@ -53,6 +62,13 @@ def _contended(run: Run) -> list[Block]:
         return []
     told = "Other processes slow this run: fix finding {}, then record again."
     return [Text(told, (Value(rules.index("cpu-contention") + 1, "count"),))]
+
+
+def _still_running(run: Run) -> list[Block]:
+    """That the job had not ended when the run was opened; of another machine nobody can tell that from a killed one."""
+    states = run.optional("meta").filter(pl.col("key") == "state")["value"].to_list()
+    told = [told for state, told in _NO_END.items() if state in states]
+    return [Text(text) for text in told]
 
 
 def _other_jobs(run: Run) -> list[Block]:

@@ -31,11 +31,17 @@ _EXACT = 2**53  # whole numbers from here on are not exact in JavaScript
 def listed() -> list[dict[str, str]]:
     """Name, meaning of a row and kind of every table, as in `stepscope show --list`."""
     analyses = {
-        name.replace("-", "_"): {"row": ANALYSES.page(name).strip().partition("\n")[0], "kind": "analysis"}
+        name.replace("-", "_"): {"row": _first_sentence(ANALYSES.page(name)), "kind": "analysis"}
         for name in ANALYSES.names()
     }
     recorded = {name: {"row": "", "kind": "recorded"} for name in sorted(TABLES) if name not in analyses}
     return [{"name": name, **more} for name, more in {**analyses, **recorded}.items()]
+
+
+def _first_sentence(page: str) -> str:
+    paragraph = " ".join(page.strip().partition("\n\n")[0].split())
+    sentence, stop, _ = paragraph.partition(". ")
+    return sentence + stop.strip()
 
 
 def table_document(run: Run, name: str) -> dict[str, object] | None:
