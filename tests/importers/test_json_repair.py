@@ -5,16 +5,17 @@ import json
 import pytest
 
 from stepscope.importers.kineto import json_repair
-from stepscope.importers.kineto.json_pieces import Decoders
+from stepscope.importers.kineto.json_pieces import Decoders, repaired_value
 
 
 def test_events_that_cannot_be_repaired_cost_less_than_reading_the_text_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    repaired, seen = json_repair.repaired_value, 0
+    seen = 0
 
     def counted(piece: str, decoders: Decoders) -> object:
         nonlocal seen
         seen += len(piece)
-        return repaired(piece, decoders)
+        result: object = repaired_value(piece, decoders)
+        return result
 
     monkeypatch.setattr(json_repair, "repaired_value", counted)
     event = json.dumps({"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": 10, "dur": 5, "args": {"Stream id": 7}})
