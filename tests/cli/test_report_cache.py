@@ -44,8 +44,28 @@ def test_another_content_another_time_or_another_program_is_another_report(
     assert len(set(places)) == 5
 
 
-def test_of_folders_and_of_small_traces_nothing_is_kept(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_run_that_has_ended_the_report_is_kept(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trace.parent / "run"
+    (run / "rank-00000.pid-1").mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    assert place_of([str(run)]) is None
+    (run / "end.json").write_text("{}")
+    places = [place_of([str(run)])]
+    steps = run / "rank-00000.pid-1" / "steps.bin"
+    for content in ("a", "bc"):
+        steps.write_text(content)
+        places.append(place_of([str(run)]))
+    steps.rename(steps.with_suffix(".old"))
+    places.append(place_of([str(run)]))
+    assert None not in places
+    assert len(set(places)) == 4
+    monkeypatch.setattr(_report_cache, "MOST_FILES", 2)
+    assert place_of([str(run)]) is None
+
+
+def test_of_other_folders_and_of_small_traces_nothing_is_kept(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert place_of([str(trace.parent)]) is None
+    assert place_of([]) is None
     assert place_of([str(trace), str(trace.parent / "gone.json")]) is None
     monkeypatch.setattr(_report_cache, "SMALLEST", 100)
     assert place_of([str(trace)]) is None

@@ -1,4 +1,4 @@
-"""Reports that were made before: `stepscope view` shows that of a trace which did not change since at once.
+"""Reports that were made before: `stepscope view` shows that of a trace or an ended run that did not change at once.
 
 A report is found by the files as they were named, by size, time and number of each, and by everything that makes it:
 the files of stepscope, and the folders in which Python looks for plugins. A change of any makes the report anew.
@@ -19,11 +19,13 @@ from typing import Generic, TypeVar
 
 import stepscope
 from stepscope.core.errors import BadInput
+from stepscope.run_format.files import END, RUN
 from stepscope.storage.cache import SMALLEST, user_cache
 
 __all__ = ["Later", "forget_reports", "keep_report", "kept_report", "place_of"]
 
 MOST_REPORTS = 50  # that are kept: some ten megabytes
+MOST_FILES = 10_000  # of a run: to look at more takes as long as to read it
 _PACKAGE = Path(stepscope.__file__).parent
 _FRESH = 2.0  # seconds in which a file system with a coarse clock could hide another change
 _ENVIRONMENT = "STEPSCOPE_"
@@ -45,19 +47,17 @@ class Later(Generic[T]):
 
 
 def place_of(paths: Sequence[str]) -> Path | None:
-    """The file that a report of traces is kept in; None: of folders, of places elsewhere, of small traces."""
+    """The file that a report is kept in; None: of places elsewhere, of small traces, of a run that has not ended."""
     cache = user_cache()
     try:
-        files = [os.stat(path) for path in paths if os.path.isfile(path)]
-    except OSError:
-        return None
-    if cache is None or len(files) < len(paths) or sum(file.st_size for file in files) < SMALLEST:
-        return None
-    if any(time.time() - file.st_mtime < _FRESH for file in files):
-        return None
-    try:
-        known = [[path, os.path.abspath(path)] for path in paths], [_mark(file) for file in files], _makers()
-    except OSError:  # a file of the package went meanwhile
+        files = [_trace(path) if os.path.isfile(path) else _ended_run(path) for path in paths]
+        if cache is None or not all(files) or _is_quick(paths, files):
+            return None
+        if any(time.time() - file.st_mtime < _FRESH for named in files for file in named.values()):
+            return None
+        marks = [{name: _mark(file) for name, file in named.items()} for named in files]
+        known = [[path, os.path.abspath(path)] for path in paths], marks, _makers()
+    except OSError:  # a file went meanwhile
         return None
     name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
     return cache.folder / "reports" / f"{name}.json.gz"
@@ -99,6 +99,29 @@ def forget_reports(folder: Path) -> None:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(path, f"cannot be removed: {error.strerror}", next_step="Remove it yourself.") from error
+
+
+def _trace(path: str) -> dict[str, os.stat_result]:
+    return {"": os.stat(path)}
+
+
+def _ended_run(folder: str) -> dict[str, os.stat_result]:
+    """The files of a run folder, by name; none where it is another folder, its job has not ended, or there are many."""
+    if not all(os.path.isfile(os.path.join(folder, name)) for name in (RUN, END)):
+        return {}
+    found: dict[str, os.stat_result] = {}
+    for inside, folders, names in os.walk(folder):
+        folders.sort()
+        found |= {os.path.relpath(path, folder): os.stat(path) for path in (os.path.join(inside, n) for n in names)}
+        if len(found) > MOST_FILES:
+            return {}
+    return found
+
+
+def _is_quick(paths: Sequence[str], files: Sequence[dict[str, os.stat_result]]) -> bool:
+    """Traces so small that their report is made as fast as it is found."""
+    size = sum(file.st_size for named in files for file in named.values())
+    return size < SMALLEST and all(map(os.path.isfile, paths))
 
 
 def _mark(file: os.stat_result) -> list[int]:
