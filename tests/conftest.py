@@ -1,6 +1,7 @@
 """The corpus of real traces lies outside the repository; tests that need it say so when it is not there."""
 
 import fcntl
+import gc
 import json
 import os
 from collections import Counter, defaultdict
@@ -17,6 +18,9 @@ from .warm_command import LIGHT_TORCH
 SLOW = 100  # ordinary tests take as long as one that is marked slow
 SLOW_FOLDERS = ("browser", "cloud", "harm")
 """Each test there is slow: it opens a page in a browser, talks to a server, or runs a job twice."""
+
+COLLECT_EVERY = 50_000
+"""New objects. At Python's 700, a tenth of the time of the tests is looking for garbage among what lasts."""
 
 LARGE = 900_000  # bytes of a packed trace that takes more than about a second to read
 
@@ -79,6 +83,13 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         except BlockingIOError:
             fcntl.flock(file, fcntl.LOCK_SH)
         return (yield)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests last: no collection of garbage looks at them again, and seldom at what a test makes."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY)
 
 
 @pytest.hookimpl(tryfirst=True)  # before slow ones are left out

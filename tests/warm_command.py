@@ -5,6 +5,7 @@ one is how Python started, so a command whose environment says something about t
 """
 
 import array
+import gc
 import importlib
 import importlib.util
 import json
@@ -90,6 +91,7 @@ def _server() -> _Server:
 def _serve(name: str) -> None:
     """Fork for each that asks, until our input ends."""
     _import_all()
+    gc.freeze()  # no fork looks at it again, nor copies it only to count
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as door, selectors.DefaultSelector() as waiting:
         door.bind("\0" + name)

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
+from stepscope.analyses.steps.steps import steps
 from stepscope.core.run import Run
-from stepscope.report.assemble import assemble
 from stepscope.storage import open_run
 from stepscope.storage.processes import processes
+from stepscope.storage.workers import in_this_process
 
 pytestmark = [
     pytest.mark.usefixtures("alone"),
@@ -26,10 +28,16 @@ def test_ranks_of_a_bucket(
     upload(ranks, f"{server.bucket}/many/ranks")
     upload(run_directory, f"{server.bucket}/many/run")
     for place, here in ((f"{server.bucket}/many/ranks", ranks), (f"{server.bucket}/many/run", run_directory)):
-        same(open_run(place, workers=TWO, first=assemble), open_run(here))
-    same(open_run(f"{server.bucket}/many/ranks/rank_*", workers=TWO), open_run(ranks))
+        same_with_steps(open_run(place, workers=TWO, first=steps), open_run(here), same)
+    same(open_run(f"{server.bucket}/many/ranks/rank_*", workers=in_this_process()), open_run(ranks))
 
 
 def test_ranks_of_a_web_server(web: str, web_folder: Path, ranks: Path, same: Same) -> None:
     (web_folder / "many-ranks").symlink_to(ranks)
-    same(open_run(f"{web}/plain/many-ranks", workers=TWO, first=assemble), open_run(ranks))
+    same_with_steps(open_run(f"{web}/plain/many-ranks", workers=TWO, first=steps), open_run(ranks), same)
+
+
+def same_with_steps(run: Run, other: Run, same: Same) -> None:
+    """Also what the workers have computed."""
+    assert_frame_equal(steps(run), steps(other))
+    same(run, other)

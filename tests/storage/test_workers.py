@@ -16,7 +16,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
+from stepscope.analyses.device.device_time import device_time
 from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
 from stepscope.render.json import dumps, report_document
@@ -73,7 +75,7 @@ def test_a_worker_that_dies_while_another_is_started(
     four_ranks: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pool closes the pipes of all when one dies, but not before all are started: no process misses its own."""
-    expected = document(open_run(four_ranks, workers=in_this_process(), first=assemble))
+    expected = device_time(open_run(four_ranks, workers=in_this_process(), first=device_time))
     start: Any = vars(ProcessPoolExecutor)["_spawn_process"]
     started: list[Any] = []
 
@@ -88,7 +90,7 @@ def test_a_worker_that_dies_while_another_is_started(
         start(pool)
 
     monkeypatch.setattr(ProcessPoolExecutor, "_spawn_process", start_late)
-    assert document(open_run(four_ranks, workers=TWO, first=assemble)) == expected
+    assert_frame_equal(device_time(open_run(four_ranks, workers=TWO, first=device_time)), expected)
     assert len(started) > 2
     assert capfd.readouterr().err == ""
 

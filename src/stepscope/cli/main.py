@@ -26,6 +26,7 @@ import click
 from stepscope import __version__
 from stepscope.core import background
 from stepscope.core.errors import StepscopeError, ViewFailed
+from stepscope.core.memory import collect_seldom
 from stepscope.render.format import plain
 
 __all__ = ["COMMANDS", "FAILED", "Commands", "main", "nearest"]
@@ -43,7 +44,6 @@ FAILED = 1
 """The exit code of a command of which a part ended in an unexpected exception."""
 
 _COMPILED = "stepscope.native"  # its import says how to build what is missing
-_COLLECT_EVERY = 50_000  # new objects: at Python's 700 a fifth of a short command is looking for garbage in imports
 _MOMENT = 0.02  # seconds: long for an import, short for a person
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -187,7 +187,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         for number in (signal.SIGINT, signal.SIGALRM):
             signal.signal(number, _interrupt)
-    gc.set_threshold(_COLLECT_EVERY)
+    collect_seldom()
     atexit.register(gc.freeze)  # nothing is worth collecting once all is said: 50 ms
     COMMANDS.main(prog_name="stepscope")
 

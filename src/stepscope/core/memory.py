@@ -6,15 +6,22 @@ For processes of our own only: each of these holds for the whole process.
 """
 
 import ctypes
+import gc
 import os
 
-__all__ = ["keep_freed_memory", "polars_keeping_freed_memory"]
+__all__ = ["collect_seldom", "keep_freed_memory", "polars_keeping_freed_memory"]
 
 _CONFIGURATION = "_RJEM_MALLOC_CONF"  # of jemalloc as polars is built with it, which reads it when it is imported
 # Without the last one, what has more than 8 MB lies apart and is given back at once: a tenth more page faults.
 _KEPT = "dirty_decay_ms:10000,muzzy_decay_ms:-1,oversize_threshold:0"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_COLLECT_EVERY = 50_000  # new objects: at Python's 700 a fifth of a short process is looking for garbage in imports
 _NEVER, _LARGEST = 2**31 - 1, 32 << 20  # bytes: the most that mallopt takes
+
+
+def collect_seldom() -> None:
+    """Look for garbage less often than Python does by itself; nearly all that is made here ends by its count."""
+    gc.set_threshold(_COLLECT_EVERY)
 
 
 def polars_keeping_freed_memory() -> None:

@@ -11,6 +11,7 @@ from threading import Thread, current_thread, main_thread
 from time import monotonic
 from typing import Any, TypeVar
 
+from stepscope.core.memory import collect_seldom
 from stepscope.storage.workers import Crew, Workers, in_this_process
 
 __all__ = ["processes"]
@@ -67,7 +68,7 @@ class _Pool(ProcessPoolExecutor):
     """
 
     def __init__(self, count: int, threads: int) -> None:
-        super().__init__(count, mp_context=get_context("spawn"), initializer=_end_with_parent)
+        super().__init__(count, mp_context=get_context("spawn"), initializer=_begin)
         self._safe_to_dynamically_spawn_children = False
         self._threads = threads
 
@@ -105,8 +106,9 @@ def _later_interrupt() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _end_with_parent() -> None:
-    """In a worker: end as soon as the process that started it has ended, however it did."""
+def _begin() -> None:
+    """In a worker: be quick to start, and end as soon as the process that started it has ended, however it did."""
+    collect_seldom()
     parent = parent_process()
     if parent is not None:
         Thread(target=_watch, args=(parent.sentinel,), daemon=True).start()
