@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from stepscope.run_format.files import RUN
 from stepscope.storage.listing import runs_in
 
@@ -38,3 +40,11 @@ def test_a_run_a_trace_and_nothing_are_no_lists(tmp_path: Path) -> None:
     assert runs_in("s3://bucket/runs") == []
     (tmp_path / "rank-0.pt.trace.json").write_text("{}")
     assert runs_in(str(tmp_path)) == [], "a folder of traces, whatever lies below it"
+
+
+def test_no_word_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    assert len(runs_in(".")) == 1
+    assert runs_in("") == []

@@ -106,7 +106,7 @@ def test_spans_of_one_worker_are_one_rank_in_the_order_of_time(tmp_path: Path) -
     assert device.select("index", "correlation").rows() == [(1, 4), (4, 14)]
     assert len(run.optional("processes")) == len(run.optional("devices")) == 1
     reasons = run.optional("skipped").select("reason", "count").rows()
-    assert reasons == [("rank 0: traces of one worker were read as one, in the order of time", 2)]
+    assert reasons == [("rank 0: traces of one process, read as one in order of time", 2)]
 
 
 def test_links_that_mean_none_stay_none(tmp_path: Path) -> None:

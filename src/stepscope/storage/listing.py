@@ -25,8 +25,11 @@ class RecordedRun:
 def runs_in(word: str) -> list[RecordedRun]:
     """The runs directly below a folder of this machine, the newest first.
 
-    Empty for anything else: a run, a folder of traces, that of a tuning which has ended, a file, a URL, a pattern.
+    Empty for anything else: a run, a folder of traces, that of a tuning which has ended, a file, a URL, a pattern, and
+    for no word at all, which would be the folder where one is.
     """
+    if not word:
+        return []
     try:
         folder = place(word)
         if not isinstance(folder, Path) or not is_folder(folder) or holds_ranks(folder, Sink()):
