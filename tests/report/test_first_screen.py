@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -96,14 +97,22 @@ def test_ranks_that_were_not_opened_are_told() -> None:
     assert "2 of 128 ranks opened." in stream.getvalue()
 
 
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+
+
+def marked_steps(synth: Synth) -> Iterator[int]:
+    """The starts of four steps of 100 ms, each marked."""
+    for step in range(4):
+        synth.host(f"ProfilerStep#{step}", "annotation", 100 * step, 100 * step + 100)
+        yield 100 * step
+
+
 def idle(*, shapes: bool) -> Run:
     """Steps of 100 ms: 30 of computing, 20 of exposed communication, 50 idle."""
     synth = Synth()
-    for step in range(4):
-        start = 100 * step
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+    for start in marked_steps(synth):
         synth.kernel(start, start + 30)
-        synth.kernel(start + 30, start + 50, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9")
+        synth.kernel(start + 30, start + 50, ALL_REDUCE, stream="9")
     if shapes:
         synth.host("aten::mm", "operator", 0, 1, input_dims="[[2]]")
     return synth.run()
@@ -310,11 +319,9 @@ def test_without_steps_the_longest_gaps_are_told_with_the_verdict() -> None:
 
 def test_a_title_names_one_collective_only_where_it_has_all_of_the_time() -> None:
     synth = Synth()
-    for step in range(4):
-        start = 100 * step
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+    for start in marked_steps(synth):
         synth.kernel(start, start + 40)
-        synth.kernel(start + 40, start + 80, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9")
+        synth.kernel(start + 40, start + 80, ALL_REDUCE, stream="9")
         synth.kernel(start + 80, start + 95, "ncclDevKernel_AllGather_RING_LL", stream="9")
     (finding,) = [block.finding for block in diagnose(synth.run()).findings if block.rule == "exposed-communication"]
     assert title_text(finding.title) == "Communication, mostly all_reduce, is exposed 55 ms per step (55 %)"

@@ -25,7 +25,7 @@ from stepscope.storage.cache import SMALLEST, user_cache
 __all__ = ["Later", "forget_reports", "keep_report", "kept_report", "place_of"]
 
 MOST_REPORTS = 50  # that are kept: some ten megabytes
-MOST_FILES = 10_000  # of a run: to look at more takes as long as to read it
+MOST_FILES = 10_000  # of a run: each is looked at before anything is shown
 _PACKAGE = Path(stepscope.__file__).parent
 _FRESH = 2.0  # seconds in which a file system with a coarse clock could hide another change
 _ENVIRONMENT = "STEPSCOPE_"
@@ -50,7 +50,7 @@ def place_of(paths: Sequence[str]) -> Path | None:
     """The file that a report is kept in; None: of places elsewhere, of small traces, of a run that has not ended."""
     cache = user_cache()
     try:
-        files = [_trace(path) if os.path.isfile(path) else _ended_run(path) for path in paths]
+        files = [{"": os.stat(path)} if os.path.isfile(path) else _ended_run(path) for path in paths]
         if cache is None or not all(files) or _is_quick(paths, files):
             return None
         if any(time.time() - file.st_mtime < _FRESH for named in files for file in named.values()):
@@ -99,10 +99,6 @@ def forget_reports(folder: Path) -> None:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(path, f"cannot be removed: {error.strerror}", next_step="Remove it yourself.") from error
-
-
-def _trace(path: str) -> dict[str, os.stat_result]:
-    return {"": os.stat(path)}
 
 
 def _ended_run(folder: str) -> dict[str, os.stat_result]:

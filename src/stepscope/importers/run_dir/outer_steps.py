@@ -12,6 +12,7 @@ import numpy.typing as npt
 from stepscope.importers.run_dir.json_files import Row, number
 from stepscope.importers.run_dir.merged_steps import PARTS
 from stepscope.importers.run_dir.rows import joined, picked
+from stepscope.importers.run_dir.whole_steps import rest_of
 
 __all__ = ["OuterSteps", "outer_steps"]
 
@@ -76,9 +77,7 @@ def _sums(rows: _Rows, steps: _Times) -> _Rows:
     for name in _KNOWN_SUMS:
         known = np.minimum.reduceat(rows[name], begins) >= 0
         result[name] = np.where(known, np.add.reduceat(rows[name], begins), -1)
-    result["other"] = result["end"] - result["start"] - np.maximum(result["data_wait"], 0)
-    for part in PARTS[1:-1]:
-        result["other"] -= result[part]
+    result["other"] = rest_of(result)
     return result
 
 

@@ -12,7 +12,7 @@ from stepscope.importers.run_dir.records import DEVICE_STEP, STEP, RecordFile, r
 from stepscope.importers.run_dir.rows import picked
 from stepscope.run_format.files import DEVICE_STEPS
 
-__all__ = ["WHOLE", "device_steps", "sound_steps"]
+__all__ = ["WHOLE", "device_steps", "rest_of", "sound_steps"]
 
 _Rows = npt.NDArray[np.void]
 
@@ -27,12 +27,10 @@ def sound_steps(file: RecordFile, device: _Rows | None, note: Note) -> Iterator[
     """Steps whose parts add up, with the rest of them and their time on the device, -1 if that is not known."""
     unsound = 0
     for rows in file.pieces():
-        other = rows["end"] - rows["start"] - np.maximum(rows["data_wait"], 0)
-        sound = (rows["start"] > 0) & (rows["end"] >= rows["start"])
+        other = rest_of(rows)
+        sound = (rows["start"] > 0) & (rows["end"] >= rows["start"]) & (other >= 0)
         for part in PARTS[1:-1]:
-            other -= rows[part]
             sound &= rows[part] >= 0
-        sound &= other >= 0
         if not sound.all():
             unsound += int(len(rows) - sound.sum())
             rows, other = picked(rows, sound), other[sound]
@@ -43,6 +41,14 @@ def sound_steps(file: RecordFile, device: _Rows | None, note: Note) -> Iterator[
         whole["other"], whole["device"] = other, _on_device(rows["step"], device)
         yield whole
     note("step whose parts do not add up: left out", unsound)
+
+
+def rest_of(rows: _Rows) -> npt.NDArray[np.int64]:
+    """What the known parts of each step leave of it: its part `other`, ns."""
+    other: npt.NDArray[np.int64] = rows["end"] - rows["start"] - np.maximum(rows["data_wait"], 0)
+    for part in PARTS[1:-1]:
+        other -= rows[part]
+    return other
 
 
 def device_steps(folder: AnyPath, note: Note) -> _Rows | None:
