@@ -2,6 +2,8 @@
 
 import gc
 
+import pytest
+
 from stepscope.collect.step_clock import turns
 from stepscope.collect.step_clock.marks import mark_step
 from stepscope.collect.step_clock.uncounted import left_out
@@ -82,26 +84,32 @@ def test_an_optimizer_that_steps_first_on_some_batches_disturbs_the_leader_once(
     assert [row["micro_batches"] for row in job.rows] == [1, 1, 1, 2, 1, 1, 2, 1, 1, 1, 2, 1]
 
 
-def test_an_optimizer_around_others_that_are_made_anew_ends_the_steps(job: Job) -> None:
+def inner_loop(job: Job, kept: list[Optimizer] | None) -> None:
+    """Three steps of an optimizer that is made for them, and is gone afterwards unless it is the one that is kept."""
+    inner = Optimizer()
+    for _ in range(3):
+        job.backward(30)
+        job.optimize(inner, 4)
+    if kept is not None:
+        kept[:] = [inner]
+
+
+@pytest.mark.parametrize("kept", [[], None])
+def test_an_optimizer_around_others_that_are_made_anew_ends_the_steps(job: Job, kept: list[Optimizer] | None) -> None:
     outer = Optimizer()
     for _ in range(5):
         for _ in range(2):
-            inner = Optimizer()
-            for _ in range(3):
-                job.backward(30)
-                job.optimize(inner, 4)
+            inner_loop(job, kept)
         job.optimize(outer, 5)
     assert job.outer_loops == [((0, 5), 12)]
     assert [row["micro_batches"] for row in job.rows] == [1] * 12 + [0, 6, 6, 6]
 
 
-def test_an_outer_optimizer_with_a_backward_ends_its_first_step_itself(job: Job) -> None:
+@pytest.mark.parametrize("kept", [[], None])
+def test_an_outer_optimizer_with_a_backward_ends_its_first_step_itself(job: Job, kept: list[Optimizer] | None) -> None:
     outer, source = Optimizer(), job.loader()
     for _ in range(4):
-        inner = Optimizer()
-        for _ in range(3):
-            job.backward(30)
-            job.optimize(inner, 4)
+        inner_loop(job, kept)
         job.fetch(source, 10)
         job.backward(30)
         job.optimize(outer, 5)

@@ -56,7 +56,7 @@ class Turns:
     """The optimizers of a process. `vacant()` is called when the leader is gone, `met(optimizer)` for each new one."""
 
     __slots__ = (
-        "_bare", "_displaced", "_displaced_in", "_last_other", "_outer", "_since", "_without_backward",
+        "_bare", "_displaced", "_displaced_in", "_last_leader", "_last_other", "_outer", "_since", "_without_backward",
         "bare_steps", "by_identity", "leader", "met", "number", "outer_before", "vacant",
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ class Turns:
         self._outer = self._without_backward = False
         self.outer_before = (0, _NEVER)  # first and last record of the step before, when an outer loop became known
         self._displaced: Seen | None = None
-        self._displaced_in = self._last_other = _NEVER
+        self._displaced_in = self._last_other = self._last_leader = _NEVER
 
     def stepped(self, optimizer: Any, step: int, backward: bool, fresh: bool) -> tuple[Seen, int]:
         """An optimizer that does not lead stepped while `step` was in flight: what this is to the step.
@@ -101,18 +101,18 @@ class Turns:
 
     def _judged(self, seen: Seen, step: int, backward: bool, fresh: bool) -> int:
         leader, again = self.leader, seen.piece_of == step
+        if self._is_around(seen, step):
+            own = seen.next - seen.last  # 1: it ended its step itself
+            self.outer_before = max(0, 2 * seen.next - step - own), seen.next - 1
+            self._lead(seen, step)
+            self._outer = True
+            return ENDS
         if leader is None:
             if not (again or backward or self.bare_steps >= BARE_STEPS):
                 return JOINS
             self._lead(seen, step)
             self._without_backward = not backward
             return SPLITS if again else ENDS
-        if self._is_around(seen, leader, step):
-            own = seen.next - seen.last  # 1: it ended its step itself
-            self.outer_before = max(0, 2 * seen.next - step - own), seen.next - 1
-            self._lead(seen, step)
-            self._outer = True
-            return ENDS
         if not (backward or self._without_backward) or self._is_inside(seen, leader, step):
             return JOINS
         if seen is self._displaced and self._displaced_in == step and not fresh:
@@ -128,9 +128,9 @@ class Turns:
         self._displaced, self._displaced_in = leader, step + 1
         return ENDS
 
-    def _is_around(self, seen: Seen, leader: Seen, step: int) -> bool:
+    def _is_around(self, seen: Seen, step: int) -> bool:
         """Has everyone that stepped since the last step of `seen`, its only one in that turn, been new?"""
-        if not seen.once or step - seen.last < 2 or leader.number < seen.known:
+        if not seen.once or step - seen.last < 2 or self._last_leader < seen.known:
             return False
         others = [other for other in self.by_identity.values() if other is not seen and other.number < seen.known]
         return all(other.last <= seen.last for other in others)
@@ -145,7 +145,7 @@ class Turns:
         if before is not None and before is not seen and step > self._since:
             before.last, before.next, before.once = step - 1, step, step - self._since == 1
             before.known = seen.number if seen.born > before.last else self.number
-        self.leader, self._since = seen, step
+        self.leader, self._since, self._last_leader = seen, step, seen.number
         self._outer = seen.companion = False
         self._displaced = None
 
