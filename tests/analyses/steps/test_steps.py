@@ -122,6 +122,9 @@ def test_an_empty_step_has_no_phases_of_zero() -> None:
     )
     last = steps(synth.host("ProfilerStep#8", "annotation", 100, 101).run()).tail(1)
     assert last.select("forward", "backward", "optimizer").row(0) == (None, None, None)
+    cut = synth.host("ProfilerStep#9", "annotation", 200, 210).host("Optimizer.step#SGD.step", "annotation", 204, 208)
+    columns = ("forward", "optimizer", "other", "duration")
+    assert steps(cut.run()).tail(1).select(columns).row(0) == (None, None, 10_000_000, 10_000_000)
 
 
 def test_tags_name_warm_up_and_long_steps() -> None:

@@ -94,9 +94,9 @@ def _derived(traced: list[TracedStep]) -> pl.DataFrame:
     busy = {step.rank for step in traced if step.operators}
     rows = table((_row(step, step.rank in busy and not step.operators) for step in traced), COLUMNS)
     trains = pl.any_horizontal((pl.col("backward", "optimizer").sum() > 0).over("rank"))
+    told = trains & ~_has("empty")
     return rows.with_columns(
-        pl.when(trains & ~_has("empty")).then(pl.col(MODEL)),
-        other=pl.when(trains).then("other").otherwise(pl.col("other") + pl.col("forward")),
+        pl.when(told).then(pl.col(MODEL)), other=pl.when(told).then("other").otherwise(pl.sum_horizontal(*PHASES[1:]))
     )
 
 
