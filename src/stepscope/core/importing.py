@@ -39,8 +39,7 @@ class Sink:
             frame = pl.DataFrame(dict(columns), schema=kinds)
         except UnicodeEncodeError:  # names of files may hold bytes that are no text, which no table can hold
             frame = pl.DataFrame({name: list(map(_text, values)) for name, values in columns.items()}, schema=kinds)
-        missing = [pl.lit(None, dtype=kind).alias(name) for name, kind in schema.items() if name not in columns]
-        self.parts.setdefault(table, []).append(frame.with_columns(missing).select(list(schema)))
+        self.parts.setdefault(table, []).append(pl.concat([empty(table), frame], how="diagonal"))
 
     def row(self, table: str, **values: object) -> None:
         """Append one row; for tables of a few rows."""

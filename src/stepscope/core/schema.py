@@ -6,6 +6,7 @@ ids are unique only within a process. The data dictionary page is generated from
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import polars as pl
@@ -365,6 +366,7 @@ def polars_schema(columns: tuple[Column, ...]) -> dict[str, DataType]:
     return {column.name: column.type for column in columns}
 
 
+@cache
 def empty(table: str) -> pl.DataFrame:
-    """A core table without rows."""
+    """A core table without rows; the same one each time, for most tables of a run have none."""
     return pl.DataFrame(schema=polars_schema(TABLES[table]))
