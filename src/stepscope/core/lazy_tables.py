@@ -52,7 +52,7 @@ class LazyTables(Mapping[str, pl.DataFrame]):
         if unknown:
             raise KeyError(f"{name} has no column {', '.join(sorted(unknown))}")
         if not self.height(name):
-            return empty(name).select(columns)
+            return empty(name)[list(columns)]
         have = self.loaded.setdefault(name, {})
         missing = [column for column in columns if column not in have]
         if missing:
@@ -63,5 +63,5 @@ class LazyTables(Mapping[str, pl.DataFrame]):
         """As `select`, of the rows that pass a test; what is not loaded yet is read for these rows only."""
         needed = list(dict.fromkeys((*columns, *test.meta.root_names())))
         if self.holds(name, needed):
-            return self.select(name, needed).filter(test).select(columns)
+            return self.select(name, needed).filter(test)[list(columns)]
         return self.source.read(name, columns, test)

@@ -28,6 +28,11 @@ class Ranks(Protocol):
         """
 
 
+def _columns(table: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The named columns, of no names all. Tables are asked often: `select` would take ten times as long."""
+    return table[list(names)] if names else table
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """One recorded run. Immutable: analyses return new tables and never edit these.
@@ -54,17 +59,16 @@ class Run:
         if name not in TABLES:
             raise KeyError(name)
         if name in self.beside:
-            return self.beside[name].select(columns or pl.all())
+            return _columns(self.beside[name], columns)
         if columns and isinstance(self.tables, LazyTables):
             return self.tables.select(name, columns)
-        table = self.tables[name] if name in self.tables else empty(name)
-        return table.select(columns) if columns else table
+        return _columns(self.tables[name] if name in self.tables else empty(name), columns)
 
     def where(self, name: str, test: pl.Expr, *columns: str) -> pl.DataFrame:
         """As `optional`, of the rows that pass a test: for a few rows of a table of events."""
         if isinstance(self.tables, LazyTables):
             return self.tables.where(name, test, columns)
-        return self.optional(name).filter(test).select(columns)
+        return _columns(self.optional(name).filter(test), columns)
 
     def holds(self, name: str, *columns: str) -> bool:
         """Whether the named columns of a table are in memory, so that reading them costs nothing."""

@@ -80,7 +80,7 @@ def _part(name: str, section: Section, run: Run) -> tuple[Part, bool]:
     try:
         blocks = attempt(name, lambda: tuple(section.build(run)))
     except MissingData as lack:
-        is_xla = "xla" in run.optional("processes", "framework")["framework"]
+        is_xla = "xla" in run.optional("processes", "framework")["framework"].to_list()
         return replace(empty, missing=lack.what, how=_OF_XLA if is_xla else lack.how), False
     if isinstance(blocks, Failure):
         return replace(empty, missing=blocks.what, how=blocks.how), True

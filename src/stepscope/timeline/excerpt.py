@@ -138,10 +138,10 @@ def _more(run: Run, content: Spans, rows: Ints, told: _Numbers) -> dict[str, lis
     table = rows_of(run, content.table, *told_columns, *joins)[rows]
     sets = [
         told.of(json.dumps({key: value for key, value in row.items() if value is not None}))
-        for row in table.drop(joins).iter_rows(named=True)
+        for row in table[list(told_columns)].iter_rows(named=True)
     ]
     found = {"told": sets}
-    if joins and (table["correlation"].fill_null(0) != 0).any():
+    if joins and (table["correlation"] != 0).any():
         found["correlation"] = table["correlation"].fill_null(0).to_list()
     return found
 

@@ -40,9 +40,9 @@ def compute(run: Run) -> pl.DataFrame:
     """Rows by rank and device, the largest cause first. Raises MissingData without device work."""
     gaps = idle_gaps(run)
     devices = device_time(run).select(*_DEVICE, "span", "idle")
-    rows = pl.concat([_of_cause(gaps, cause) for cause in CAUSES]).join(
-        devices, on=_DEVICE, how="left", nulls_equal=True
-    )
+    occurring = [cause for cause in CAUSES if gaps[cause].sum()] or CAUSES[:1]
+    rows = pl.concat([_of_cause(gaps, cause) for cause in occurring])
+    rows = rows.join(devices, on=_DEVICE, how="left", nulls_equal=True)
     found = rows.group_by(_DEVICE).agg(pl.col("total").sum())
     sums = devices.join(found, on=_DEVICE, how="left", nulls_equal=True)
     assert sums.select((pl.col("total").fill_null(0) == pl.col("idle")).all()).item()

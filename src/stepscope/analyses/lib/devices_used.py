@@ -77,6 +77,8 @@ def _device_facts(run: Run) -> pl.DataFrame:
 
 def _as_described(worked: pl.DataFrame, described: pl.DataFrame) -> pl.DataFrame:
     """Devices that did work, under numbers of the description."""
+    if worked.is_empty():
+        return worked
     place = pl.int_range(pl.len()).over("rank")
     free = described.join(worked, on=_DEVICE, how="anti").select("rank", own="device", place=place)
     foreign = worked.join(described, on=_DEVICE, how="anti").join(_alike(described), on="rank", how="semi")

@@ -63,8 +63,8 @@ class HostTree:
 
     def passing(self, test: pl.Expr) -> Bools:
         """The rows whose name passes a test of the column `name`, which is asked once for each name."""
-        passed = self.names.alias("name").to_frame().select(test).to_series()
-        return self._of_names(passed.fill_null(False).to_numpy())
+        passed = self.names.alias("name").to_frame().select(test.fill_null(False)).to_series()
+        return self._of_names(passed.to_numpy())
 
     def named(self, test: Callable[[str], bool]) -> Bools:
         """As `passing`, for a function."""

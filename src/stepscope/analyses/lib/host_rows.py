@@ -23,7 +23,10 @@ class _Texts:
     place: npt.NDArray[np.int64]
 
     def passing(self, test: pl.Expr) -> Bools:
-        passed = self.distinct.to_frame().select(test).to_series().fill_null(False).to_numpy()
+        return self.among(self.distinct.to_frame().select(test.fill_null(False)).to_series().to_numpy())
+
+    def among(self, passed: Bools) -> Bools:
+        """The rows whose text passed: whether each of `distinct` did."""
         if not passed.any():
             return np.zeros(len(self.place), dtype=np.bool_)
         found: Bools = passed[self.place]
@@ -39,7 +42,7 @@ class HostRows:
 
     def of_kind(self, *kinds: str) -> Bools:
         """The rows of some kinds."""
-        return self.kinds.passing(pl.col("kind").is_in(kinds))
+        return self.kinds.among(np.array([kind in kinds for kind in self.kinds.distinct.to_list()], dtype=np.bool_))
 
     def named(self, test: pl.Expr) -> Bools:
         """The rows whose name passes a test of the column `name`."""

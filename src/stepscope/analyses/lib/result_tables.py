@@ -63,9 +63,9 @@ def quotient(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 def shaped(frame: pl.DataFrame, columns: tuple[Column, ...]) -> pl.DataFrame:
     """The declared columns of a frame, in their order and types."""
-    named = frame.select(column.name for column in columns)
-    spelled = [texts(values) for values in named if isinstance(values.dtype, pl.Enum)]
-    return named.with_columns(spelled).select(pl.col(column.name).cast(column.type) for column in columns)
+    named = frame[[column.name for column in columns]]
+    spelled = [texts(values) if isinstance(values.dtype, pl.Enum) else values for values in named]
+    return pl.DataFrame([values.cast(column.type) for values, column in zip(spelled, columns, strict=True)])
 
 
 def table(rows: Iterable[Sequence[object]], columns: tuple[Column, ...]) -> pl.DataFrame:

@@ -88,8 +88,10 @@ def _with_groups(calls: pl.DataFrame, config: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rank_calls(run: Run) -> pl.DataFrame:
-    told = _annotations(run)
-    calls = pl.concat((_of_devices(run, _kernels(run), told), _of_hosts(told)), how="diagonal_relaxed")
+    told, kernels = _annotations(run), _kernels(run)
+    if told.is_empty() and kernels.is_empty():
+        return pl.DataFrame(schema=_CALL)
+    calls = pl.concat((_of_devices(run, kernels, told), _of_hosts(told)), how="diagonal_relaxed")
     calls = _with_only_peer(calls, run.optional("processes", "rank", "world_size"))
     return _with_groups(_with_steps(calls, run), group_config(run)).select(
         pl.col(name).cast(kind) for name, kind in _CALL.items()
