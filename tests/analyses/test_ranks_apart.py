@@ -7,12 +7,15 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from stepscope.analyses.lib.result_tables import by_rank
 from stepscope.core.errors import MissingData
 from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
-from stepscope.core.synth import Synth, build
+from stepscope.core.synth import Synth
 from stepscope.report.diagnose import RULES
+
+from ..examples import example
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +47,7 @@ def uneven() -> Run:
 @cache
 def everything() -> dict[str, pl.DataFrame]:
     """The examples of all rules and `uneven`, each with ranks of its own, in one run; times are no round numbers."""
-    runs = [*(build(rule.example, fixed=False) for rule in RULES.load().values()), uneven()]
+    runs = [*map(example, RULES.names()), uneven()]
     parts = {
         table: [
             run.tables[table].with_columns(pl.col("rank") + APART * number, pl.col(TIMES[table]) * FACTOR)
@@ -56,24 +59,33 @@ def everything() -> dict[str, pl.DataFrame]:
     return {table: pl.concat(frames).sort("rank", maintain_order=True) for table, frames in parts.items() if frames}
 
 
-def of_ranks(analysis: Analysis, tables: dict[str, pl.DataFrame]) -> pl.DataFrame | None:
+@cache
+def together() -> Run:
+    """All of it: what one analysis computes the next one need not."""
+    return Run(everything())
+
+
+@cache
+def alone() -> list[Run]:
+    """Each rank of it."""
+    tables = everything()
+    ranks = pl.concat([frame["rank"] for frame in tables.values()]).drop_nulls().unique().sort()
+    apart = {table: by_rank(frame) for table, frame in tables.items()}
+    return [Run({table: found[rank] for table, found in apart.items() if rank in found}) for rank in ranks]
+
+
+def of_ranks(analysis: Analysis, run: Run) -> pl.DataFrame | None:
     try:
-        return analysis.compute(Run(tables))
+        return analysis.compute(run)
     except MissingData:
         return None
 
 
 @pytest.mark.parametrize("name", OF_RANKS)
 def test_a_rank_alone_has_the_rows_that_it_has_beside_others(name: str) -> None:
-    tables = everything()
-    together = of_ranks(OF_RANKS[name], tables)
-    if together is None:
+    expected = of_ranks(OF_RANKS[name], together())
+    if expected is None:
         pytest.skip("no example holds what it needs; the corpus does, in tests/storage/test_ranks.py")
-    ranks = pl.concat([frame["rank"] for frame in tables.values()]).drop_nulls().unique().sort()
-    alone = [
-        of_ranks(OF_RANKS[name], {table: frame.filter(pl.col("rank") == rank) for table, frame in tables.items()})
-        for rank in ranks
-    ]
-    known = [rows for rows in alone if rows is not None]
+    known = [rows for run in alone() if (rows := of_ranks(OF_RANKS[name], run)) is not None]
     assert known, "what the ranks give together, one of them gives alone"
-    assert_frame_equal(pl.concat(known), together, check_exact=True)
+    assert_frame_equal(pl.concat(known), expected, check_exact=True)

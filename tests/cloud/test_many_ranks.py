@@ -1,6 +1,8 @@
 """Ranks in a bucket or on a web server, opened by several processes that each talk to the server."""
 
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from stepscope.analyses.steps.steps import steps
 from stepscope.core.run import Run
 from stepscope.storage import open_run
 from stepscope.storage.processes import processes
-from stepscope.storage.workers import in_this_process
+from stepscope.storage.workers import in_this_process, using
 
 pytestmark = [
     pytest.mark.usefixtures("alone"),
@@ -27,8 +29,9 @@ def test_ranks_of_a_bucket(
 ) -> None:
     upload(ranks, f"{server.bucket}/many/ranks")
     upload(run_directory, f"{server.bucket}/many/run")
-    for place, here in ((f"{server.bucket}/many/ranks", ranks), (f"{server.bucket}/many/run", run_directory)):
-        same_with_steps(open_run(place, workers=TWO, first=steps), open_run(here), same)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        for place, here in ((f"{server.bucket}/many/ranks", ranks), (f"{server.bucket}/many/run", run_directory)):
+            same_with_steps(open_run(place, workers=using(pool), first=steps), open_run(here), same)
     same(open_run(f"{server.bucket}/many/ranks/rank_*", workers=in_this_process()), open_run(ranks))
 
 

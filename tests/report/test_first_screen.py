@@ -14,7 +14,7 @@ from stepscope.analyses.bound.lib.bound_shares import slows
 from stepscope.analyses.bound.lib.device_shares import inflated_by
 from stepscope.core.report import Lines, Table, Text
 from stepscope.core.run import Run
-from stepscope.core.synth import Synth, build
+from stepscope.core.synth import Synth
 from stepscope.render.format import sentence, title_text
 from stepscope.render.json import report_document
 from stepscope.render.markdown import table_markdown
@@ -24,6 +24,8 @@ from stepscope.render.terminal_card import print_card, print_report
 from stepscope.report.assemble import SECTIONS, assemble
 from stepscope.report.diagnose import RULES, diagnose
 from stepscope.storage import open_run
+
+from ..examples import example
 
 
 def summary(run: Run) -> str:
@@ -192,7 +194,7 @@ def test_evidence_of_a_trace_without_steps_speaks_of_the_recorded_time() -> None
 
 @pytest.mark.parametrize("name", RULES.load())
 def test_no_title_without_steps_speaks_of_a_step(name: str) -> None:
-    run = build(RULES.get(name).example, fixed=False)
+    run = example(name)
     host = run.optional("host").filter(~pl.col("name").str.starts_with("ProfilerStep#"))
     unmarked = Run({**{table: rows for table, rows in run.tables.items() if table != "steps"}, "host": host}, run.path)
     for block in diagnose(unmarked).findings:

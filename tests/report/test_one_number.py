@@ -7,12 +7,14 @@ import pytest
 from stepscope.core.finding import Finding
 from stepscope.core.report import Bars
 from stepscope.core.run import Run
-from stepscope.core.synth import Synth, build
+from stepscope.core.synth import Synth
 from stepscope.render.card import cards
 from stepscope.render.format import quantity
 from stepscope.report.assemble import assemble
 from stepscope.report.diagnose import RULES, diagnose
 from stepscope.report.step_bar import step_bar
+
+from ..examples import example
 
 QUANTITIES = {"input": "data wait", "communication": "communication", "memory": "copies"}
 LABELS = {"data wait per step": "data wait", "exposed communication per step": "communication"}
@@ -54,7 +56,7 @@ def disagreements(run: Run) -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize("name", RULES.load())
 def test_examples_of_rules(name: str) -> None:
-    assert disagreements(build(RULES.load()[name].example, fixed=False)) == {}
+    assert disagreements(example(name)) == {}
 
 
 def traced(*, lag: float = 0, ranks: tuple[float, ...] = (40,), probe: float | None = None) -> Run:

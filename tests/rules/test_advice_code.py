@@ -13,13 +13,14 @@ import pytest
 from stepscope.analyses.host.lib.host_lines import HostLines
 from stepscope.analyses.input_pipeline.lib.loader_facts import LoaderFacts
 from stepscope.core.finding import Advice, Place
-from stepscope.core.synth import build
 from stepscope.models.framework_settings import _SETTINGS, framework_advice
 from stepscope.models.input_stall import LoadingStage
 from stepscope.report.diagnose import RULES
 from stepscope.rules.host import host_bound
 from stepscope.rules.input_pipeline import crop_after_transform, input_bound, slow_transform, slow_worker
 from stepscope.rules.memory import memory_growth
+
+from ..examples import example
 
 RULES_FOLDER = Path(crop_after_transform.__file__).parents[1]
 PACKAGES = {
@@ -63,7 +64,7 @@ def test_what_is_no_python_and_no_line_of_a_shell_is_found() -> None:
 
 @pytest.mark.parametrize("name", RULES.load())
 def test_advice_of_each_example(name: str) -> None:
-    given = [advice for finding in RULES.get(name).check(build(RULES.get(name).example, fixed=False))
+    given = [advice for finding in RULES.get(name).check(example(name))
              for advice in finding.advice]  # fmt: skip
     assert given
     for advice in given:

@@ -13,11 +13,13 @@ from stepscope.core.finding import Finding
 from stepscope.core.plugins import PluginGroup
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import TABLES
-from stepscope.core.synth import MS, Synth, build
+from stepscope.core.synth import MS, Synth
 from stepscope.render.format import title_text
 from stepscope.report.diagnose import RULES as GROUP
 from stepscope.report.diagnose import diagnose
 from stepscope.report.places import with_source
+
+from ..examples import example
 
 RULES = GROUP.load()
 LONGEST_TITLE = 100  # characters, in a list of findings
@@ -31,12 +33,6 @@ each_rule = pytest.mark.parametrize("name", RULES)
 
 def mean_step(run: Run) -> float:
     return float(steady_steps(run)["duration"].to_numpy().mean())
-
-
-@functools.cache
-def example(name: str, *, fixed: bool) -> Run:
-    """The same run for all tests, which then share what is computed of it."""
-    return build(RULES[name].example, fixed=fixed)
 
 
 def findings(name: str, run: Run) -> list[Finding]:

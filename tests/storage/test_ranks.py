@@ -1,8 +1,11 @@
 """Many ranks: opened apart, they are the run that they are together."""
 
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +25,7 @@ from stepscope.storage import open_run
 from stepscope.storage.folders import RankFiles
 from stepscope.storage.opening import Opened, open_source
 from stepscope.storage.processes import processes
-from stepscope.storage.workers import in_this_process
+from stepscope.storage.workers import Workers, in_this_process, using
 
 from ..thoroughness import tries
 
@@ -74,10 +77,18 @@ def document(run: Run) -> str:
     return dumps(report_document(assemble(run)))
 
 
-def test_a_report_does_not_depend_on_who_opens_the_ranks(job: Path) -> None:
+@pytest.fixture(scope="module")
+def two() -> Iterator[Workers]:
+    """Two processes that are started once: what they give is asked here, how they live in test_workers.py."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        list(pool.map(time.sleep, (0.1, 0.1)))  # both are there before a test counts processes
+        yield using(pool)
+
+
+def test_a_report_does_not_depend_on_who_opens_the_ranks(job: Path, two: Workers) -> None:
     together = document(open_run(job))
     assert document(open_run(job, workers=HERE, first=assemble)) == together
-    assert document(open_run(job, workers=TWO, first=assemble)) == together
+    assert document(open_run(job, workers=two, first=assemble)) == together
 
 
 def everything(run: Run) -> None:
@@ -136,8 +147,10 @@ def test_an_analysis_opens_each_rank_once(four_ranks: Path, opened: list[str], n
     assert len(opened) == 5
 
 
-def test_what_was_not_computed_first_is_computed_when_it_is_asked_for(four_ranks: Path, opened: list[str]) -> None:
-    run = open_run(four_ranks, workers=TWO)
+def test_what_was_not_computed_first_is_computed_when_it_is_asked_for(
+    four_ranks: Path, opened: list[str], two: Workers
+) -> None:
+    run = open_run(four_ranks, workers=two)
     expected = device_time(open_run(four_ranks))
     assert_frame_equal(device_time(run), expected)
     opened.clear()

@@ -5,13 +5,13 @@ import signal
 import time
 from pathlib import Path
 
+from stepscope.analyses.device.device_time import device_time
 from stepscope.core.run import Run
-from stepscope.report.assemble import assemble
 
 
 def once(folder: Path, rank: int, run: Run) -> None:
     """Kill the worker that opens a rank, the first time only."""
-    assemble(run)
+    device_time(run)
     if _is(rank, run) and not (folder / "killed").exists():
         (folder / "killed").touch()
         os.kill(os.getpid(), signal.SIGKILL)
