@@ -1,4 +1,7 @@
-"""Debian's Chromium: one for all tests of a process, since its start takes as long as many of them."""
+"""Debian's Chromium: one for all tests of a process, since its start takes as long as many of them.
+
+Its headless shell draws the same pages with two thirds of the time, and is taken where it is installed.
+"""
 
 import asyncio
 import os
@@ -11,7 +14,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from .viewing import close_all
 
-CHROMIUM = os.environ.get("STEPSCOPE_CHROMIUM", "/usr/bin/chromium")
+SHELL = "/usr/bin/chromium-headless-shell"
+CHROMIUM = os.environ.get("STEPSCOPE_CHROMIUM", SHELL if Path(SHELL).exists() else "/usr/bin/chromium")
 OPTIONS = ("--no-sandbox", "--disable-gpu", "--js-flags=--liftoff-only")
 """The last: each opening of Perfetto takes a second less, since its trace processor is compiled once and not twice."""
 
@@ -22,7 +26,7 @@ expect.set_options(timeout=30_000)  # ms; the machine may be busy
 def running() -> Iterator[tuple[Browser, AbstractEventLoop]]:
     """The browser, and the event loop in which Playwright talks to it."""
     if not Path(CHROMIUM).exists():
-        pytest.skip(f"no browser at {CHROMIUM}: apt-get install chromium, or set STEPSCOPE_CHROMIUM")
+        pytest.skip(f"no browser at {CHROMIUM}: apt-get install chromium-headless-shell, or set STEPSCOPE_CHROMIUM")
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=[*OPTIONS])
         loop = asyncio.get_running_loop()

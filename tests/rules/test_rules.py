@@ -80,6 +80,8 @@ def test_fires_on_its_problem_and_not_on_the_fix(name: str) -> None:
 def test_predicted_gain_matches_what_the_fix_saves(name: str) -> None:
     bad, fixed = (example(name, fixed=f) for f in (False, True))
     saved = mean_step(bad) - mean_step(fixed)
+    if any(finding.gain and finding.gain.pool == "repeated-steps" for finding in problem(name)):
+        saved = mean_step(bad) * (1 - fixed.rows("steps") / bad.rows("steps"))
     predicted = gains(problem(name))
     if not predicted:
         assert not saved, "a fix that saves time has a gain"

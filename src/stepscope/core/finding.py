@@ -27,8 +27,11 @@ __all__ = [
 Cause = Literal["data-reading", "configuration", "operator", "scheduling", "model"]
 _SEPARATORS = r"[\\/]"
 Confidence = Literal["structural", "benchmarked", "table"]
-Pool = Literal["data-wait", "host", "device", "communication", "copies"]
-"""Time of a step that several findings may save: what one of them takes away, the others cannot."""
+Pool = Literal["data-wait", "host", "device", "communication", "copies", "repeated-steps"]
+"""Time of a step that several findings may save: what one of them takes away, the others cannot.
+
+`repeated-steps` is no part of a step: whole steps are saved, and those that are left are as long as before.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,13 +143,18 @@ def figure_text(evidence: Evidence) -> str:
 
 
 def gain_text(gain: Gain, *, of_steps: bool) -> str:
-    """`could save 8–13 % (12–20 ms per step)`; without `of_steps`, where the source marks none, of all its time."""
+    """`could save 8–13 % (12–20 ms per step)`; without `of_steps`, where the source marks none, of all its time.
+
+    Of steps that need not be: `could save 75 % of all steps`.
+    """
     scale, suffix = _scale(gain.high_ns, _TIME_SCALES)
     times = _range(_digits(gain.low_ns / scale), _digits(gain.high_ns / scale))
     if not of_steps or not gain.step_ns:
         return f"could save {times} {suffix} of the recorded time"
-    low, high = gain.low_ns / gain.step_ns, gain.high_ns / gain.step_ns
-    return f"could save {_range(_percent(low), _percent(high))} % ({times} {suffix} per step)"
+    shares = f"{_range(_percent(gain.low_ns / gain.step_ns), _percent(gain.high_ns / gain.step_ns))} %"
+    if gain.pool == "repeated-steps":
+        return f"could save {shares} of all steps"
+    return f"could save {shares} ({times} {suffix} per step)"
 
 
 def sentence(verdict: Verdict) -> str:

@@ -44,6 +44,7 @@ export function gainWords(finding: Finding, app: App): string {
   if (!finding.gain) return "";
   const ofSteps = document.schema === "stepscope-report" && document.run.step_ns !== null;
   const { times, shares } = gainParts(finding.gain, ofSteps);
+  if (shares && finding.gain.pool === "repeated-steps") return words.savesSteps(shares);
   return shares ? words.savesOfStep(shares, times) : words.savesOfRecording(times);
 }
 

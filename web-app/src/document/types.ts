@@ -63,7 +63,7 @@ export interface Place {
   around: string[];
 }
 
-export type Pool = "data-wait" | "host" | "device" | "communication" | "copies";
+export type Pool = "data-wait" | "host" | "device" | "communication" | "copies" | "repeated-steps";
 
 export interface Gain {
   low_ns: number;

@@ -86,6 +86,7 @@ export const en = {
   causes: {} as Record<string, string>,
   gain: "Gain",
   savesOfStep: (shares: string, times: string) => `could save ${shares} (${times} per step)`,
+  savesSteps: (shares: string) => `could save ${shares} of all steps`,
   savesOfRecording: (times: string) => `could save ${times} of the recorded time`,
   perStep: (time: string) => `${time} per step`,
   ofWhole: (whole: string) => ` of ${whole}`,

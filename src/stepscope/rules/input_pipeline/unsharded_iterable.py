@@ -6,7 +6,7 @@ calls `torch.utils.data.get_worker_info`. Each worker has a copy of the data set
 
 ## Why it costs time
 Each epoch has every sample once per worker, so it takes that many times longer. The model sees each sample several
-times in a row. A single step is not longer, so there is no gain per step.
+times in a row. A single step is not longer.
 
 ## What to do
 Split the samples: in `__iter__`, each worker takes every n-th sample, or its own files. In distributed training the
@@ -14,7 +14,8 @@ ranks need their own shares, too. Libraries do it: WebDataset's `wds.split_by_wo
 `MosaicML StreamingDataset`.
 
 ## How the gain is predicted
-No gain per step is predicted. The evidence has the number of workers: an epoch becomes that many times shorter.
+Of n workers all but one repeat what the first gives, so (n - 1) / n of all steps are saved. Those that are left are as
+long as before.
 
 ## When it is wrong
 The code is read, not run. A data set may learn its worker in another way: from the process's name, a queue, or a file
@@ -28,8 +29,9 @@ from typing import Any
 import polars as pl
 
 from stepscope.analyses.input_pipeline.lib.hot_lines import statement_lines
+from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
-from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
@@ -53,11 +55,24 @@ def check(run: Run) -> Iterator[Finding]:
                 Evidence(label="copies of each sample", value=row["num_workers"], unit="count", source="loaders"),
                 Evidence(label="num_workers", value=row["num_workers"], unit="count", source="loaders"),
             ),
-            gain=None,
+            gain=_gain(run, row["num_workers"]),
             advice=_ADVICE,
             ranks=tuple(sorted(set(alike["rank"].to_list()))),
             where=_where(run, row),
         )  # fmt: skip
+
+
+def _gain(run: Run, copies: int) -> Gain | None:
+    """All steps but the first copy of each; None where no steps are known."""
+    try:
+        step = round(steady_steps(run)["duration"].to_numpy().mean())
+    except MissingData:
+        return None
+    saved = round(step * (copies - 1) / copies)
+    return Gain(
+        low_ns=saved, high_ns=saved, step_ns=step, basis="each sample comes once per worker, so all steps but one in "
+        f"{copies} are repeated", confidence="structural", pool="repeated-steps",
+    )  # fmt: skip
 
 
 def _where(run: Run, row: dict[str, Any]) -> tuple[Place, ...]:
@@ -81,12 +96,12 @@ _ADVICE = (
 
 
 def example(synth: Synth, fixed: bool) -> None:
-    """4 workers that give everything; the fixed data set asks which worker it is in. Steps are as long."""
+    """4 workers that give everything; the fixed data set asks which worker it is in. Steps are as long, but fewer."""
     synth.add(
         "loaders", loader=0, train=True, dataset="data.Stream", dataset_file="/home/me/data.py", dataset_line=12,
         num_workers=4, batch_size=32, persistent_workers=True, pin_memory=False, shards=fixed,
     )  # fmt: skip
-    for step in range(10):
+    for step in range(10 if fixed else 40):
         synth.step(step, 50 * step, 50 * step + 50, data_wait=1, forward=20, backward=25, optimizer=4, samples=32)
 
 
