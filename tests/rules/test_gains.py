@@ -3,7 +3,9 @@
 import pytest
 
 from stepscope.core.finding import Gain
+from stepscope.core.report import Lines
 from stepscope.core.synth import MS, Synth
+from stepscope.report.assemble import SECTIONS
 from stepscope.report.diagnose import RULES, diagnose
 
 from ..report.test_diagnose import job
@@ -78,6 +80,12 @@ def test_a_rank_that_waits_for_another_in_a_collective_gains_nothing_from_its_co
     diagnosis = diagnose(two_ranks(wait=60, sent=2).run())
     assert [block.rule for block in diagnosis.findings] == ["input-bound"]
     assert (diagnosis.verdict.bound, diagnosis.verdict.rank) == ("input", 1)
+
+
+def test_the_chart_over_steps_is_of_the_rank_that_the_verdict_is_of() -> None:
+    chart = SECTIONS.get("step-times").build(two_ranks(wait=60, sent=2).run())[0]
+    assert isinstance(chart, Lines)
+    assert chart.title == "Each step, rank 1"
 
 
 def test_communication_gains_what_the_rank_that_communicates_least_could_save() -> None:

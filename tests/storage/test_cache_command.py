@@ -21,6 +21,7 @@ from stepscope.storage.cache import Cache, tables_of
 from stepscope.storage.kept import kept
 
 from ..command import command, stepscope
+from ..thoroughness import THOROUGH
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", TRACES if THOROUGH else TRACES[::2])
 def test_report_from_the_cache_is_the_same_byte_for_byte(
     corpus: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -175,7 +175,7 @@ def test_progress_counts_ranks_and_bytes(four_ranks: Path) -> None:
 
 
 def test_hundreds_of_ranks(ranks_in: RanksIn) -> None:
-    ranks = tries(200, 1024)
+    ranks = tries(100, 1024)
     folder = ranks_in("many", **{f"part_{rank}": rank for rank in range(ranks)})
     run = open_run(folder, workers=TWO, first=steps)
     table = steps(run)

@@ -6,6 +6,7 @@ from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
 from stepscope.analyses.steps.steps import steps, weight_of
 from stepscope.core.report import Block, Line, Lines, Section, Text, Value
 from stepscope.core.run import Run
+from stepscope.report.diagnose import diagnose
 from stepscope.report.sections import many
 from stepscope.report.step_bar import PHASES
 
@@ -16,13 +17,19 @@ _MOST = 400  # bars: a screen has a few pixels for each; of more steps each bar 
 
 def build(run: Run) -> list[Block]:
     table = steps(run)
-    mine = table.filter((pl.col("rank") == table["rank"].min()) & ~pl.col("tags").list.contains("empty"))
+    mine = table.filter((pl.col("rank") == _judged(run, table)) & ~pl.col("tags").list.contains("empty"))
     if mine.height <= 1:
         return []  # the summary shows it
     return [
         *_bars(mine, several=table["rank"].n_unique() > 1),
         *(_used(table, steady_steps(run)) if marks_steps(run) else []),
     ]
+
+
+def _judged(run: Run, table: pl.DataFrame) -> int:
+    """The rank that the verdict is of, else the first."""
+    ranks, rank = table["rank"].unique().sort().to_list(), diagnose(run).verdict.rank
+    return int(rank if rank in ranks else ranks[0])
 
 
 def _bars(mine: pl.DataFrame, *, several: bool) -> list[Block]:
