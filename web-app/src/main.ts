@@ -52,6 +52,7 @@ async function start(): Promise<void> {
   listenToPrinting(() => app, () => views);
   draw();
   if (!whole) {
+    await painted(); // the server makes the rest when it is asked for: not before the first screen is seen
     app = appOf(await fetchJson<Document>(at("api/report")), true, state);
     draw();
   }
@@ -68,6 +69,14 @@ async function start(): Promise<void> {
 async function first(state: State): Promise<{ document: Document; whole: boolean }> {
   const elsewhere = !["", "overview"].includes(state.get("view"));
   return elsewhere ? { document: await fetchJson<Document>(at("api/report")), whole: true } : await fetchJson(at("api/first"));
+}
+
+/** Once the browser has shown what was drawn; in a tab that is not shown, soon. */
+function painted(): Promise<void> {
+  return new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done));
+    setTimeout(done, 100);
+  });
 }
 
 function appOf(data: Document, served: boolean, state: State, whole = true): App {

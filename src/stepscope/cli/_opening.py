@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from stepscope.core.errors import BadInput
-from stepscope.core.memory import keep_freed_memory, polars_keeping_freed_memory
+from stepscope.core.memory import import_arrays, keep_freed_memory
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
@@ -36,7 +36,7 @@ def opening(command: Command) -> Command:
 
     @wraps(command)
     def ready(*words: Any, **more: Any) -> Any:
-        polars_keeping_freed_memory()
+        import_arrays()
         return command(*words, **more)
 
     return opening_options(cast("Command", ready))

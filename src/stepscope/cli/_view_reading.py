@@ -7,26 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import join
-from threading import Event
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from stepscope.cli._opening import Opening, open_for
 from stepscope.core.errors import BadInput, SameRank, StepscopeError
-from stepscope.core.memory import polars_keeping_freed_memory
+from stepscope.core.memory import import_arrays
 from stepscope.core.paths import shown
 from stepscope.run_format.files import RUN
 from stepscope.web import Opened
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
+    from stepscope.render.document import Report
 
 __all__ = ["ReadForPage"]
 
 Document = Mapping[str, object]
+_DRAWING = 0.5  # s: what a page may take to draw the first screen, with both cores of a small machine for it
 _STOPPED = "reading has stopped; the terminal says why"
 
 
@@ -40,12 +42,13 @@ class ReadForPage:
     _first: Future[tuple[Document, bool]] = field(default_factory=Future)
     _run: Future[Callable[[], Run]] = field(default_factory=Future)
     _whole: Future[Opened] = field(default_factory=Future)
+    _asked: Event = field(default_factory=Event)
 
     def opened(self) -> Opened:
         """What the server serves; all of it waits until `read` has it."""
         return Opened(
             run=lambda: self._whole.result().run() if self._whole.done() else self._run.result()(),
-            document=lambda: self._whole.result().document(),
+            document=self._document,
             first=self._first_screen,
             news=lambda: self._whole.result().news(),
             path=shown(self.paths[0]),
@@ -69,22 +72,29 @@ class ReadForPage:
             self.told.set()
             raise
 
+    def _document(self) -> Document:
+        self._asked.set()
+        return self._whole.result().document()
+
     def _read(self) -> None:
         """A run folder whose job has not ended is opened again while it grows."""
-        polars_keeping_freed_memory()
+        import_arrays()
         from stepscope.cli._report_cache import Later, keep_report, kept_report, place_of
-        from stepscope.render.json import dumps, report_document
-        from stepscope.report.assemble import assemble, first_view
 
         place = None if self.options.no_cache else place_of(self.paths)
         kept = kept_report(place)
         if kept is not None:
-            run = Later(lambda: open_for(assemble, self.paths, self.options))
+            run = Later(lambda: open_for(_assembled, self.paths, self.options))
             self._show(Opened(run=run, document=lambda: kept), kept)
             return
+        Thread(target=_import_analyses, daemon=True).start()  # a trace is read by compiled code meanwhile
         opened = self._open()
+        from stepscope.render.json import dumps, report_document
+        from stepscope.report.assemble import assemble, first_view
+
         self._run.set_result(lambda: opened)
         self._first.set_result((report_document(first_view(opened)), False))
+        self._asked.wait(_DRAWING)
         document = report_document(assemble(opened))
         self._show(self._followed(opened, document))
         keep_report(place, dumps(document))
@@ -112,10 +122,24 @@ class ReadForPage:
         return Opened(run=following.run, document=following.document, news=lambda: (following.state, following.version))
 
     def _open(self) -> Run:
-        from stepscope.report.assemble import assemble
-
         with _two_runs_told(self.paths):
-            return open_for(assemble, self.paths, self.options)
+            return open_for(_assembled, self.paths, self.options)
+
+
+def _assembled(run: Run) -> Report:
+    from stepscope.report.assemble import assemble  # with all analyses: not before the run is read
+
+    return assemble(run)
+
+
+def _import_analyses() -> None:
+    """Import what the first screen takes. What is wrong with a module is said where it is needed."""
+    with suppress(Exception):
+        from stepscope.report.assemble import SECTIONS
+        from stepscope.report.diagnose import RULES
+
+        RULES.load()
+        SECTIONS.get("summary")
 
 
 @contextmanager

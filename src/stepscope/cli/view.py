@@ -9,6 +9,7 @@ import click
 
 from stepscope.cli._opening import Opening, open_for, opening_options
 from stepscope.core.errors import BadInput, StepscopeError
+from stepscope.core.memory import import_arrays
 from stepscope.run_format.files import RUN
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def _listed(paths: tuple[str, ...], options: Opening) -> Opened | None:
     """The list of the runs in a folder, each of them opened when it is first looked at; None for any other path."""
     if len(paths) != 1 or not os.path.isdir(paths[0]) or os.path.isfile(os.path.join(paths[0], RUN)):
         return None
+    import_arrays()
     from stepscope.cli._report_cache import Later
     from stepscope.storage.listing import runs_in
     from stepscope.web import Opened
