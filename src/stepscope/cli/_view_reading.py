@@ -54,6 +54,12 @@ class ReadForPage:
             path=shown(self.paths[0]),
         )
 
+    def read_whole(self) -> Opened:
+        """Read before there is a page."""
+        self._asked.set()
+        self.read()
+        return self.opened()
+
     def read(self) -> None:
         """Read the run and make its report. What is wrong is raised here, and said on the page."""
         try:
@@ -67,7 +73,8 @@ class ReadForPage:
 
     def _first_screen(self) -> tuple[Document, bool]:
         try:
-            return self._first.result()
+            first = self._first.result()
+            return (self._whole.result().document(), True) if self._whole.done() else first
         except StepscopeError:
             self.told.set()
             raise

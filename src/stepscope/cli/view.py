@@ -138,6 +138,4 @@ def _opened_later(path: str, options: Opening) -> Opened:
 def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
     from stepscope.cli._view_reading import ReadForPage
 
-    reading = ReadForPage(paths, options)
-    reading.read()
-    return reading.opened()
+    return ReadForPage(paths, options).read_whole()
