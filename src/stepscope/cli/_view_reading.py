@@ -72,16 +72,22 @@ class ReadForPage:
             raise
 
     def _first_screen(self) -> tuple[Document, bool]:
-        try:
+        with self._telling():
             first = self._first.result()
             return (self._whole.result().document(), True) if self._whole.done() else first
-        except StepscopeError:
-            self.told.set()
-            raise
 
     def _document(self) -> Document:
         self._asked.set()
-        return self._whole.result().document()
+        with self._telling():
+            return self._whole.result().document()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except StepscopeError:
+            self.told.set()
+            raise
 
     def _read(self) -> None:
         """A run folder whose job has not ended is opened again while it grows."""
