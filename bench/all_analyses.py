@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from open_trace import TILED, corpus, peer_python, tiled
-from stepscope.core.memory import keep_freed_memory, polars_keeping_freed_memory
+from stepscope.core.memory import import_arrays, keep_freed_memory
 
-polars_keeping_freed_memory()  # before the modules below import it
+import_arrays()  # before the modules below import it
 # ruff: noqa: E402
 
 from stepscope.core.errors import MissingData

@@ -7,7 +7,12 @@ drawn the report. Requests: what the browser waited for frames while the window 
 the other. Memory: proportional set size of the server, and of all processes of the browser. Perfetto gets windows of
 the same run with so many spans as are named, until it has read them.
 
+With --first only this: how long it takes, from the start of the command, until the first finding of each run or trace
+is drawn (without findings: the verdict), opened for the first time, with an empty cache. CPU time is that of the server
+until then. With --against the package in another folder is measured too, in turn.
+
 Usage: python bench/view.py [--size MB] [--trace FILE] [--runs N] [--spans N,N,…]
+       python bench/view.py --first PATH… [--runs N] [--against SRC]
 """
 
 import argparse
@@ -16,6 +21,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +29,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import stepscope
 from open_trace import KEPT, TILED, corpus, tiled
 from stepscope.render.html import report_html
 from stepscope.report.assemble import assemble
@@ -35,16 +42,18 @@ CHROMIUM = os.environ.get("STEPSCOPE_CHROMIUM", "/usr/bin/chromium")
 MOVES = "wwwdwdawwdsswwddaawwwdsdssa" * 3
 PATIENCE = 120_000  # ms
 READY, DRAWN = "html[data-ready]", ".timeline[data-drawn]"
+VERDICT = "main h1"  # drawn together with the findings
 FRAMES = """() => performance.getEntriesByType('resource').filter(one => one.name.includes('timeline/frame'))
     .map(one => one.duration)"""
 
 
 @contextmanager
-def viewed(trace: Path) -> Iterator[tuple[subprocess.Popen[str], str, float]]:
-    """The server of a trace, its address, and when it was started."""
+def viewed(trace: Path, **more: str) -> Iterator[tuple[subprocess.Popen[str], str, float]]:
+    """The server of a trace, its address, and when it was started. `more` of its environment."""
     words = [sys.executable, "-m", "stepscope", "view", str(trace), "--no-browser"]
     began = time.perf_counter()
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **more}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout
         yield process, process.stdout.readline().split()[0], began
@@ -121,6 +130,39 @@ def first_screen(browser: Browser, trace: Path, runs: int, what: str) -> None:
     told("  of it in the browser", pages, "s")
 
 
+def first_findings(browser: Browser, paths: list[Path], runs: int, against: Path | None) -> None:
+    """Each path with each package in turn, so that what else the machine does disturbs all alike."""
+    packages = {"": Path(stepscope.__file__).parents[1], **({"against: ": against} if against else {})}
+    for path in paths:
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in packages}
+        for _ in range(runs):
+            for name, source in packages.items():
+                found[name].append(first_finding(browser, path, source))
+        for name, figures in found.items():
+            told(f"{name}{path.name[:34]}", [wall for wall, _ in figures], "s")
+            told("  of it CPU of the server", [cpu for _, cpu in figures], "s")
+
+
+def first_finding(browser: Browser, path: Path, source: Path) -> tuple[float, float]:
+    """Seconds until the first finding is drawn, and CPU seconds of the server and what it started."""
+    page = browser.new_page()
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        viewed(path, PYTHONPATH=str(source), **{VARIABLE: cache}) as (process, address, began),
+    ):
+        page.goto(address, wait_until="commit")
+        page.wait_for_selector(VERDICT, timeout=PATIENCE)
+        wall, used = time.perf_counter() - began, cpu(process.pid)
+    page.close()
+    return wall, used
+
+
+def cpu(pid: int) -> float:
+    """User and system time of a process and of its children that have ended, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def as_file(trace: Path) -> None:
     began = time.perf_counter()
     target = KEPT / "report.html"
@@ -179,19 +221,37 @@ def perfetto(page: Page, address: str, server: int, trace: Path, spans: int) -> 
     )
 
 
+@contextmanager
+def launched() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        browser.new_page()  # an empty tab, before any clock starts
+        yield browser
+        browser.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=1000, help="MB of the trace")
     parser.add_argument("--trace", type=Path, help="another trace than the tiled one")
     parser.add_argument("--runs", type=int, default=3, help="of the first screen")
     parser.add_argument("--spans", default="60000,250000,1000000", help="that Perfetto gets; empty: none")
+    parser.add_argument("--first", nargs="+", type=Path, metavar="PATH", help="only the first finding of these")
+    parser.add_argument("--against", type=Path, metavar="SRC", help="with --first: a folder with another stepscope")
     options = parser.parse_args()
+    if options.first:
+        with launched() as browser:
+            first_findings(browser, options.first, options.runs, options.against)
+    else:
+        everything(options)
+
+
+def everything(options: argparse.Namespace) -> None:
     os.environ.setdefault(VARIABLE, str(KEPT / "cache"))
     trace = options.trace or tiled(options.size, corpus() / TILED)
     open_run(trace, use_cache=True)  # fills the cache
     print(f"{trace.name}: {trace.stat().st_size / 1e6:,.0f} MB; load {os.getloadavg()[0]:.1f}", flush=True)
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with launched() as browser:
         first_screens(browser, trace, options.runs)
         as_file(trace)
         with viewed(trace) as (process, address, _):
@@ -199,7 +259,6 @@ def main() -> None:
             moving(page, address, process.pid)
             for spans in (int(word) for word in options.spans.split(",") if word):
                 perfetto(page, address, process.pid, trace, spans)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from stepscope.core.synth import Synth
-from stepscope.render.json import finite, report_document
+from stepscope.render.finite import finite
+from stepscope.render.json import report_document
 from stepscope.report.assemble import assemble
 from stepscope.report.diagnose import RULES
 from stepscope.web.routes.tables import listed

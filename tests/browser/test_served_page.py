@@ -1,16 +1,21 @@
 """The served page in a real browser: the same app, with every table behind it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Event
+from typing import NoReturn
 
 import polars as pl
 import pytest
 from playwright.sync_api import Browser
 
 from stepscope.analyses.steps.steps import steps
+from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
 from stepscope.core.schema import empty
 from stepscope.render.format import cell
+from stepscope.render.json import report_document
+from stepscope.report.assemble import first_view
 from stepscope.web import Opened
 from stepscope.web.routes.tables import listed
 
@@ -107,6 +112,53 @@ def test_a_run_in_progress_is_followed_until_it_ends(browser: Browser, run: Run)
         page.wait_for_selector(".live.off")
         page.wait_for_function("() => document.querySelector('h1').textContent === 'Balanced: it has changed.'")
         assert page.locator(".live").inner_text() == "the job has ended"
+
+
+DRAWN = "main h1, main .finding .title, main .finding .row, main .actions > *, nav a"
+PLACES = f"""() => [...document.querySelectorAll('{DRAWN}')]
+    .map(one => [one.textContent, one.getBoundingClientRect().x, one.getBoundingClientRect().y])"""
+SHIFTS = """new PerformanceObserver(list => (window.shifts ??= []).push(...list.getEntries().map(one => one.value)))
+    .observe({type: 'layout-shift', buffered: true})"""
+
+
+def test_the_first_screen_is_drawn_before_the_rest_which_moves_nothing(browser: Browser, run: Run) -> None:
+    """The rest comes when the page has asked for it, and the test has looked."""
+    looked = Event()
+    whole = what(run)
+
+    def document() -> Mapping[str, object]:
+        assert looked.wait(60)
+        return whole.document()
+
+    first = report_document(first_view(run))
+    page = browser.new_page()
+    page.add_init_script(SHIFTS)
+    with served(Opened(run=whole.run, document=document, first=lambda: (first, False))) as address:
+        page.goto(address)
+        page.wait_for_selector(".finding")
+        before = page.evaluate(PLACES)
+        assert page.locator("html[data-ready]").count() == 0
+        assert views(page) == ["overview"]
+        looked.set()
+        page.wait_for_selector("html[data-ready]")
+        assert {"overview", "step-times", "operators", "tables"} <= set(views(page))
+        after = page.evaluate(PLACES)
+        assert [place for place in before if place not in after] == []
+        assert page.locator("footer.checks").count() == 1
+        assert not page.evaluate("window.shifts")
+    page.close()
+
+
+def test_a_run_that_cannot_be_read_is_said(browser: Browser) -> None:
+    def fails() -> NoReturn:
+        raise BadInput("trace.json", "is no trace", next_step="Record one.")
+
+    page = browser.new_page()
+    with served(Opened(run=fails, document=fails, first=fails)) as address:
+        page.goto(address)
+        assert page.locator(".failure").inner_text() == "trace.json: is no trace\nRecord one."
+        assert page.locator(".reading").count() == 0
+    page.close()
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ from xml.etree import ElementTree
 import pytest
 
 from stepscope.core.report import Flame, Frame, Node, Text, Value
+from stepscope.render.finite import finite
 from stepscope.render.flames import boxes, heaviest, unlisted
 from stepscope.render.format import text
-from stepscope.render.json import finite, report_document
+from stepscope.render.json import report_document
 from stepscope.render.markdown import report_markdown
 from stepscope.render.svg import svg
 from stepscope.render.terminal import console_for

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from stepscope.core.errors import BadInput
-from stepscope.render import html
+from stepscope.render import app_page
+from stepscope.render.app_page import app_file, served_html
 from stepscope.render.document import Report
-from stepscope.render.html import app_file, report_html, served_html
+from stepscope.render.html import report_html
 from stepscope.render.json import dumps, report_document
 
 
@@ -93,7 +94,7 @@ def test_the_served_page_asks_its_own_server_only() -> None:
 
 
 def test_an_installation_without_the_page_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(html, "files", lambda _package: tmp_path)
+    monkeypatch.setattr(app_page, "files", lambda _package: tmp_path)
     with pytest.raises(BadInput, match=r"(?s)built without npm.*install Node\.js"):
         app_file("app.js")
 

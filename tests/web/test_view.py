@@ -72,3 +72,50 @@ def test_where_it_cannot_listen_is_said_before_the_work(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"127.0.0.1:{port}: cannot listen there: Address already in use" in done.stderr
     assert "leave out --port" in done.stderr
+
+
+def test_what_cannot_be_read_is_said_on_the_page_and_in_the_terminal(tmp_path: Path) -> None:
+    """The page is open before the trace is read to its end."""
+    path = tmp_path / "broken.json"
+    path.write_text('{"traceEvents": "none"}')
+    expected = stepscope("report", path)
+    process = subprocess.Popen(
+        command("view", path, "--no-browser"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stdout
+    address = process.stdout.readline().partition(" ")[0]
+    status, _, body = answer(f"{address}api/first")
+    _, said = process.communicate(timeout=60)
+    told = expected.stderr.replace("`stepscope report ", "`stepscope view ")
+    assert (process.returncode, said) == (2, told)
+    assert status == 500
+    why = json.loads(body)["error"]
+    assert ["stepscope: " + why.splitlines()[0], *why.splitlines()[1:]] == [line.strip() for line in told.splitlines()]
+
+
+def test_a_path_that_is_not_there_opens_no_page(tmp_path: Path) -> None:
+    done = stepscope("view", tmp_path / "nothing.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no such file or folder" in done.stderr
+
+
+def test_the_first_screen_is_served_before_the_rest(tmp_path: Path) -> None:
+    path = trace(tmp_path / "a.json", 1000)
+    process = subprocess.Popen(
+        command("view", path, "--no-browser"), stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    try:
+        assert process.stdout
+        address = process.stdout.readline().partition(" ")[0]
+        first = json.loads(answer(f"{address}api/first")[2])
+        whole = json.loads(answer(f"{address}api/report")[2])
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert not first["whole"]
+    sections = first["document"].pop("sections")
+    assert [section for section in whole.pop("sections") if section in sections] == sections
+    assert first["document"] == whole
+    assert "summary" in [section["name"] for section in sections]

@@ -9,6 +9,8 @@ export interface App {
   readonly document: Document;
   /** True if a server has the tables and the timeline of what is shown, false if it is a file or a comparison. */
   readonly served: boolean;
+  /** False while only the first screen of the report is there: what stands below or beside it is not drawn yet. */
+  readonly whole: boolean;
   /** The runs that are served beside what the page shows first. */
   readonly beside: readonly Beside[];
   readonly state: State;

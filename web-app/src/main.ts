@@ -31,14 +31,16 @@ async function start(): Promise<void> {
   showTheme(wantedTheme(state));
   followSystem(state);
   const inside = document.getElementById("data")?.textContent;
-  const data = inside ? (JSON.parse(inside) as Document) : await fetchJson<Document>(at("api/report"));
+  if (!inside) host.append(element("p", { class: "reading", role: "status" }, wordsFor(state.get("lang")).words.reading));
+  const catalog = loadCatalog(wordsFor(state.get("lang")).code);
+  const { document: data, whole } = inside ? { document: JSON.parse(inside) as Document, whole: true } : await first(state);
+  await catalog;
   const shell = new Shell(host);
-  await loadCatalog(wordsFor(state.get("lang")).code);
-  let app = appOf(data, !inside && isRun(data), state);
+  let app = appOf(data, !inside && isRun(data), state, whole);
   let views = viewsOf(app);
   const draw = () => {
     if (runIn(state) !== RUN) return location.reload();
-    app = appOf(app.document, app.served, state);
+    app = appOf(app.document, app.served, state, app.whole);
     views = viewsOf(app);
     if (!app.words.loaded) return void loadCatalog(wordsFor(state.get("lang")).code).then(draw);
     showTheme(wantedTheme(state));
@@ -49,6 +51,11 @@ async function start(): Promise<void> {
   listenToKeys(() => app);
   listenToPrinting(() => app, () => views);
   draw();
+  if (!whole) {
+    await painted(); // the server makes the rest when it is asked for: not before the first screen is seen
+    app = appOf(await fetchJson<Document>(at("api/report")), true, state);
+    draw();
+  }
   document.documentElement.dataset["ready"] = "yes";
   if (app.served) {
     await follow(() => app, (newer) => {
@@ -58,10 +65,24 @@ async function start(): Promise<void> {
   }
 }
 
-function appOf(data: Document, served: boolean, state: State): App {
+/** What the first screen shows, as soon as the server has it; the whole document where the address names another view. */
+async function first(state: State): Promise<{ document: Document; whole: boolean }> {
+  const elsewhere = !["", "overview"].includes(state.get("view"));
+  return elsewhere ? { document: await fetchJson<Document>(at("api/report")), whole: true } : await fetchJson(at("api/first"));
+}
+
+/** Once the browser has shown what was drawn; in a tab that is not shown, soon. */
+function painted(): Promise<void> {
+  return new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done));
+    setTimeout(done, 100);
+  });
+}
+
+function appOf(data: Document, served: boolean, state: State, whole = true): App {
   const { code, words } = wordsFor(state.get("lang"));
   document.documentElement.lang = code === "zh" ? "zh-CN" : code;
-  return { document: data, served, state, words, at, beside: BESIDE, fetchJson: (path) => fetchJson(at(path)) };
+  return { document: data, served, whole, state, words, at, beside: BESIDE, fetchJson: (path) => fetchJson(at(path)) };
 }
 
 function isRun(data: Document): boolean {
@@ -78,16 +99,28 @@ function at(path: string): string {
 }
 
 function viewsOf(app: App): View[] {
+  if (!app.whole) return VIEWS.slice(0, 1);
   const [first, ...rest] = VIEWS.filter((view) => view.available?.(app) ?? true);
   return [...(first ? [first] : []), ...sectionViews(app), ...rest];
 }
 
 async function fetchJson<T>(path: string): Promise<T> {
   const answer = await fetch(path, { headers: { Accept: "application/json" }, credentials: "same-origin" });
-  if (!answer.ok) throw new Error(`${answer.status} ${(await answer.text()).slice(0, 400)}`);
+  if (!answer.ok) throw new Error(await told(answer));
   return (await answer.json()) as T;
 }
 
+/** Why there is no answer, in the words of the server where it has some. */
+async function told(answer: Response): Promise<string> {
+  const text = await answer.text();
+  try {
+    return String((JSON.parse(text) as { error: unknown }).error);
+  } catch {
+    return `${answer.status} ${text.slice(0, 400)}`;
+  }
+}
+
 start().catch((error: unknown) => {
-  document.body.append(element("p", { class: "failure", role: "alert" }, String(error)));
+  document.querySelector(".reading")?.remove();
+  document.body.append(element("p", { class: "failure", role: "alert" }, error instanceof Error ? error.message : String(error)));
 });

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from stepscope.core.errors import BadInput
-from stepscope.core.memory import keep_freed_memory, polars_keeping_freed_memory
+from stepscope.core.memory import import_arrays, keep_freed_memory
 
 if TYPE_CHECKING:
     from stepscope.core.run import Run
     from stepscope.storage.workers import Workers
 
-__all__ = ["Opening", "open_for", "opening"]
+__all__ = ["Opening", "open_for", "opening", "opening_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,13 +32,18 @@ class Opening:
 
 
 def opening(command: Command) -> Command:
-    """Add the options of commands that open runs; the command gets them as keywords for `Opening`."""
+    """As `opening_options`, for commands that read a run before anything else."""
 
     @wraps(command)
-    def with_options(*words: Any, **more: Any) -> Any:
-        polars_keeping_freed_memory()
+    def ready(*words: Any, **more: Any) -> Any:
+        import_arrays()
         return command(*words, **more)
 
+    return opening_options(cast("Command", ready))
+
+
+def opening_options(command: Command) -> Command:
+    """Add the options of commands that open runs; the command gets them as keywords for `Opening`."""
     for option in (
         click.option("--no-cache", is_flag=True, help="Ignore the cache"),
         click.option("--dask", metavar="ADDRESS", help="Open ranks on the cluster of this Dask scheduler"),
@@ -47,8 +52,8 @@ def opening(command: Command) -> Command:
             help="Processes for opening ranks [default: the cores there are]",
         ),
     ):  # fmt: skip
-        with_options = option(with_options)
-    return cast("Command", with_options)
+        command = option(command)
+    return command
 
 
 def open_for(compute: Callable[[Run], Any], paths: Sequence[str], options: Opening) -> Run:

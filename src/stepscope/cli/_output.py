@@ -45,7 +45,7 @@ def check_output(output: str | None) -> None:
 
 def check_page(output: str | None) -> None:
     """Raise BadInput for a page that was not built with this installation, or that a terminal would get."""
-    from stepscope.render.html import app_file
+    from stepscope.render.app_page import app_file
 
     app_file("app.js")
     if output in (None, "-") and sys.stdout.isatty():

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from shlex import join
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepscope.cli._opening import Opening, open_for, opening
-from stepscope.core.errors import BadInput, SameRank
+from stepscope.cli._opening import Opening, open_for, opening_options
+from stepscope.core.errors import BadInput, StepscopeError
+from stepscope.core.memory import import_arrays
 from stepscope.run_format.files import RUN
 
 if TYPE_CHECKING:
-    from stepscope.core.run import Run
     from stepscope.web import Opened
+    from stepscope.web.serving import Serving
 
 __all__ = ["COMMAND"]
 
@@ -37,7 +35,7 @@ Examples:
 @click.option("--no-browser", is_flag=True, help="Print the address only")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port [default: a free one]")
-@opening
+@opening_options
 def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, port: int, **words: Any) -> None:
     """Serve PATH as a page: a run folder, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
@@ -50,14 +48,37 @@ def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, 
     if compare and len(paths) != 2:
         told = f"takes two runs, and {len(paths)} PATHs were named"
         raise BadInput("--compare", told, next_step="name a folder, or a pattern in quotes, for a run of several ranks")
-    from stepscope.render.html import app_file
-    from stepscope.web.serving import listening, serve
+    from stepscope.render.app_page import app_file
+    from stepscope.web.serving import Serving, listening
 
     app_file("app.js")  # before the work, if it is missing
-    socket = listening(host, port)
+    made = listening(host, port)
+    serving = Serving(made, host, browser=not no_browser, say=lambda at: click.echo(f"{at}  (Ctrl-C ends it)"))
     options = Opening(**words)
-    opened = _both(paths, options) if compare else _listed(paths, options) or _opened(paths, options)
-    serve(opened, socket, host, browser=not no_browser, say=lambda at: click.echo(f"{at}  (Ctrl-C ends it)"))
+    several = _both(paths, options) if compare else _listed(paths, options)
+    try:
+        if several is not None:
+            serving.start(several)
+        else:
+            _read_and_serve(serving, paths, options)
+        serving.wait()
+    finally:
+        serving.stop()
+
+
+def _read_and_serve(serving: Serving, paths: tuple[str, ...], options: Opening) -> None:
+    """Serve the page while the run is read; where a path is not there at all, no page says so."""
+    from stepscope.cli._view_reading import ReadForPage
+
+    reading = ReadForPage(paths, options)
+    if all(map(os.path.exists, paths)):
+        serving.start(reading.opened())
+    try:
+        reading.read()
+    except StepscopeError:
+        serving.linger(reading.told)
+        raise
+    serving.start(reading.opened())
 
 
 def _both(paths: tuple[str, ...], options: Opening) -> Opened:
@@ -80,11 +101,14 @@ def _comparison(a: Opened, b: Opened) -> dict[str, object]:
 
 def _listed(paths: tuple[str, ...], options: Opening) -> Opened | None:
     """The list of the runs in a folder, each of them opened when it is first looked at; None for any other path."""
+    if len(paths) != 1 or not os.path.isdir(paths[0]) or os.path.isfile(os.path.join(paths[0], RUN)):
+        return None
+    import_arrays()
     from stepscope.cli._report_cache import Later
     from stepscope.storage.listing import runs_in
     from stepscope.web import Opened
 
-    found = runs_in(paths[0]) if len(paths) == 1 else []
+    found = runs_in(paths[0])
     if not found:
         return None
     from stepscope.render.run_list import run_list_document
@@ -112,44 +136,6 @@ def _opened_later(path: str, options: Opening) -> Opened:
 
 
 def _opened(paths: tuple[str, ...], options: Opening) -> Opened:
-    """What the paths name; a run folder whose job has not ended is opened again while it grows."""
-    from stepscope.cli._report_cache import Later, keep_report, kept_report, place_of
-    from stepscope.render.json import dumps, report_document
-    from stepscope.report.assemble import assemble
-    from stepscope.web import Opened
-    from stepscope.web.following import Following, state_of
+    from stepscope.cli._view_reading import ReadForPage
 
-    def read() -> tuple[Run, dict[str, object]]:
-        with _two_runs_told(paths):
-            run = open_for(assemble, paths, options)
-        return run, report_document(assemble(run))
-
-    place = None if options.no_cache else place_of(paths)
-    kept = kept_report(place)
-    if kept is not None:
-        return Opened(run=Later(lambda: open_for(assemble, paths, options)), document=lambda: kept, path=paths[0])
-    run, document = read()
-    keep_report(place, dumps(document))
-    folder = Path(paths[0])
-    if len(paths) > 1 or not (folder / RUN).is_file() or state_of(folder) != "running":
-        return Opened(run=lambda: run, document=lambda: document, path=run.path)
-    following = Following(folder, read, (run, document))
-    following.start()
-    return Opened(
-        run=following.run,
-        document=following.document,
-        news=lambda: (following.state, following.version),
-        path=run.path,
-    )
-
-
-@contextmanager
-def _two_runs_told(paths: tuple[str, ...]) -> Iterator[None]:
-    """Two files of one rank are two runs, mostly: who named them is told how to see both."""
-    try:
-        yield
-    except SameRank as error:
-        if len(paths) != 2:
-            raise
-        how = f"If they are two runs, compare them: `stepscope view --compare {join(paths)}`."
-        raise BadInput(error.path, error.why, where=error.where, next_step=how) from error
+    return ReadForPage(paths, options).read_whole()

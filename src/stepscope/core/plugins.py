@@ -7,10 +7,10 @@ edit.
 
 import ast
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -83,8 +83,14 @@ class PluginGroup(Generic[T]):
 
 @cache
 def _installed(group: str) -> tuple[EntryPoint, ...]:
-    """Entry points of a group. To find them all metadata of all distributions is read: once is enough."""
-    return tuple(entry_points(group=group))
+    """Entry points of a group."""
+    return tuple(_select()(group=group))
+
+
+@cache
+def _select() -> Callable[..., EntryPoints]:
+    """Finds entry points. The metadata of all distributions are read for it, which is enough once."""
+    return entry_points().select
 
 
 @cache

@@ -91,10 +91,11 @@ def importer_of(path: AnyPath) -> Importer:
     Raises BadInput for a file of a common kind that holds no trace.
     """
     start = head(path)
-    found = [importer for importer in IMPORTERS.load().values() if importer.sniff(path, start)]
-    if not found and (known := foreign(path, start)):
+    every = (IMPORTERS.get(name) for name in IMPORTERS.names())  # one after the other: most traces need the first alone
+    found = next((importer for importer in every if importer.sniff(path, start)), None)
+    if found is None and (known := foreign(path, start)):
         raise BadInput(path, known[0], next_step=known[1])
-    return found[0] if found else IMPORTERS.get(_JSON_READER)
+    return found or IMPORTERS.get(_JSON_READER)
 
 
 def merge(part: Sink, sink: Sink, *, rank: int | None = None, leave: frozenset[str] = frozenset()) -> None:

@@ -4,7 +4,6 @@ Times are integers in nanoseconds, shares are ratios from 0 to 1, and what is un
 """
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import assert_never
@@ -29,9 +28,10 @@ from stepscope.core.report import (
 )
 from stepscope.core.schema import Column
 from stepscope.render.document import Page, Part, Report
+from stepscope.render.finite import finite
 from stepscope.render.format import sentence, text, title_text
 
-__all__ = ["SCHEMA", "VERSION", "dumps", "finite", "frame_document", "page_document", "report_document"]
+__all__ = ["SCHEMA", "VERSION", "dumps", "frame_document", "page_document", "report_document"]
 
 SCHEMA = "stepscope-report"
 """Value of the key `schema`."""
@@ -78,21 +78,6 @@ def frame_document(analysis: str, columns: Iterable[Column], frame: pl.DataFrame
 def dumps(document: object) -> str:
     """JSON text of a document, ASCII only, so that no name can disturb a terminal; NaN and infinity become null."""
     return json.dumps(finite(document), indent=2, allow_nan=False) + "\n"
-
-
-def finite(value: object) -> object:
-    """A document with null for what JSON has no number for, and text for what it has no kind for."""
-    match value:
-        case float():
-            return value if math.isfinite(value) else None
-        case dict():
-            return {key: finite(item) for key, item in value.items()}
-        case list() | tuple():
-            return [finite(item) for item in value]
-        case None | bool() | int() | str():
-            return value
-        case _:
-            return str(value)
 
 
 def _verdict(verdict: Verdict) -> dict[str, object]:

@@ -17,7 +17,7 @@ from stepscope.core.run import Run, chain
 from stepscope.render.document import Device, Part, Report, RunFacts, Skipped, StepTimes
 from stepscope.report.diagnose import diagnose
 
-__all__ = ["SECTIONS", "assemble", "first_screen", "step_times"]
+__all__ = ["SECTIONS", "assemble", "first_screen", "first_view", "step_times"]
 
 _OF_XLA = "not known from a profile of XLA; of a job in PyTorch or Paddle `stepscope run -- COMMAND` records them"
 
@@ -33,6 +33,11 @@ def assemble(run: Run) -> Report:
 def first_screen(run: Run) -> Report:
     """What `assemble` returns, with no section but the summary: a job that has ended waits for no other."""
     return _report(run, {"summary": SECTIONS.get("summary")})
+
+
+def first_view(run: Run) -> Report:
+    """What `assemble` returns, with the sections that the first screen of the page is drawn from."""
+    return _report(run, {name: SECTIONS.get(name) for name in ("summary", "step-times")})
 
 
 def _report(run: Run, sections: Mapping[str, Section]) -> Report:

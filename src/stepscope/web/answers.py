@@ -6,7 +6,7 @@ import json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from stepscope.render.json import finite
+from stepscope.render.finite import finite
 
 __all__ = ["json_answer", "nanoseconds"]
 

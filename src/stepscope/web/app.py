@@ -2,11 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
+from threading import Lock
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepscope.core.plugins import PluginGroup
@@ -16,6 +18,8 @@ __all__ = ["ROUTES", "TOKEN_COOKIE", "application"]
 
 ROUTES = PluginGroup("web.routes", Routes)
 """All modules that answer requests."""
+
+_PAGE = "page"  # the module that answers before all others
 
 TOKEN_COOKIE = "stepscope-token"
 """Name of the cookie that holds the token once the address with it was opened."""
@@ -45,9 +49,27 @@ def application(opened: Opened, *, hosts: frozenset[str], token: str = "") -> AS
 
 def _routes(opened: Opened) -> list[BaseRoute]:
     """What is answered about what was opened, and below their names about the runs beside it."""
-    modules = [module for module in ROUTES.load().values() if not (opened.beside and module.of_one_run)]
     below = [Mount(f"/{name}", routes=_routes(one)) for name, one in opened.beside.items()]
-    return [*(route for module in modules for route in module.make(opened)), *below]
+    return [*ROUTES.get(_PAGE).make(opened), *below, Mount("", app=_Others(opened))]
+
+
+class _Others:
+    """The routes of all modules but that of the page, which are imported with the first request for one of them."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened, self._lock = opened, Lock()
+        self._router: Router | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (await run_in_threadpool(self._made))(scope, receive, send)
+
+    def _made(self) -> Router:
+        with self._lock:
+            if self._router is None:
+                others = [module for name, module in ROUTES.load().items() if name != _PAGE]
+                fitting = [module for module in others if not (self._opened.beside and module.of_one_run)]
+                self._router = Router([route for module in fitting for route in module.make(self._opened)])
+        return self._router
 
 
 class _Guard:

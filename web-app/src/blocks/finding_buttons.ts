@@ -24,9 +24,9 @@ export function findingButtons(finding: Finding, key: string, app: App): HTMLEle
     copyButton(words.copy, words.copied, () => written(finding, key, app)),
     link(editor, words.toEditor, words.openEditor),
     hasTimeline(app) ? goButton(words.toTimeline, () => show(finding, app), app) : null,
-    link(flames, words.toFlames),
-    link(isLoading(finding) && whatIf.available?.(app) ? app.state.address({ view: "what-if", finding: "" }) : "", words.whatIf.title),
     link(hasRulePage(finding.rule) ? app.state.address({ view: "rule", rule: finding.rule, finding: "" }) : "", words.toRule, words.toRuleHint),
+    link(flames, words.toFlames), // the last two come with the sections, and move nothing
+    link(isLoading(finding) && whatIf.available?.(app) ? app.state.address({ view: "what-if", finding: "" }) : "", words.whatIf.title),
   );
 }
 

@@ -37,6 +37,7 @@ function drawReport(host: HTMLElement, report: Report, app: App): Cleanup {
   host.append(findings(report, app));
   const next = nextOf(report, [...above, ...shown]);
   if (next) host.append(element("p", { class: "next" }, sentence(app.words.say(`Next: ${next}.`))));
+  if (!app.whole) return () => cleanups.forEach((clean) => clean()); // the foot needs what all sections lack
   const about = element("details", { class: "about" }, element("summary", {}, app.words.aboutRun), facts(report, app));
   cleanups.push(drawBlocks(about, folded, app, "overview.about"));
   host.append(checks(report, app), about);

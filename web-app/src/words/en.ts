@@ -127,6 +127,7 @@ export const en = {
   recorded: "As recorded",
   loading: "Loading …",
   failed: "Could not be loaded",
+  reading: "Reading the run…",
   missing: "Not in this run",
   total: "Total",
   asTable: "As a table",

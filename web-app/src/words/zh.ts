@@ -125,6 +125,7 @@ export const zh: Words = {
   recorded: "原始记录",
   loading: "正在加载……",
   failed: "无法加载",
+  reading: "正在读取运行…",
   missing: "此次运行中没有",
   total: "合计",
   asTable: "表格形式",

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -32,7 +33,7 @@ async def _events(opened: Opened) -> AsyncIterator[str]:
     last: tuple[str, int] | None = None
     quiet = 0
     while last is None or last[0] == "running":
-        news = opened.news()
+        news = await run_in_threadpool(opened.news)
         if news != last:
             last, quiet = news, 0
             yield f"data: {json.dumps({'state': news[0], 'version': news[1]})}\n\n"
