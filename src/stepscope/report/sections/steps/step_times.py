@@ -28,8 +28,9 @@ def build(run: Run) -> list[Block]:
 
 def _judged(run: Run, table: pl.DataFrame) -> int:
     """The rank that the verdict is of, else the first."""
-    ranks, rank = table["rank"].unique().sort().to_list(), diagnose(run).verdict.rank
-    return int(rank if rank in ranks else ranks[0])
+    ranks: list[int] = table["rank"].unique().sort().to_list()
+    rank = diagnose(run).verdict.rank
+    return rank if rank in ranks else ranks[0]
 
 
 def _bars(mine: pl.DataFrame, *, several: bool) -> list[Block]:
