@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import stepscope
-from stepscope.render import html
+from stepscope.render import app_page
 
 from ..cli.test_opening import write
 
@@ -44,7 +44,7 @@ def test_without_a_built_page_the_cell_says_so(tmp_path: Path, monkeypatch: pyte
     write(tmp_path / "run", 2)
     shown = stepscope.open([str(tmp_path / "run")])
     assert str(tmp_path) in repr(shown)
-    monkeypatch.setattr(html, "files", lambda _: tmp_path)
+    monkeypatch.setattr(app_page, "files", lambda _: tmp_path)
     told = shown._repr_html_()
     assert told.startswith("<pre>")
     assert "built without npm" in told

@@ -138,7 +138,7 @@ def test_a_step_with_too_many_events_is_never_recorded(run_job: RunJob) -> None:
 
 
 def test_as_many_steps_as_the_events_allow(run_job: RunJob) -> None:
-    job = run_job("window = window(SCHEDULE, trace_events=90_000); train(window, 8, operators=3000); window.close()")
+    job = run_job("window = window(SCHEDULE, trace_events=90_000, trace_seconds=120); train(window, 8, operators=3000); window.close()")
     assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"].startswith("2 of 3 steps: a step holds about ")
 
@@ -180,7 +180,7 @@ def test_a_look_at_an_endless_step_is_cut_inside_the_forward(run_job: RunJob) ->
     window.close()
     """
     job = run_job(script)
-    assert 10_000 < int(job["stdout"][0].split()[-1]) < 1_000_000
+    assert 1_000 < int(job["stdout"][0].split()[-1]) < 1_000_000
     assert outcome(job)[0][:3] in {("abandoned", 4, 6), ("recorded", 4, 4), ("recorded", 4, 5), ("abandoned", 4, 5)}
 
 
