@@ -9,10 +9,11 @@ the same run with so many spans as are named, until it has read them.
 
 With --first only this: how long it takes, from the start of the command, until the first finding of each run or trace
 is drawn (without findings: the verdict), opened for the first time, with an empty cache. CPU time is that of the server
-until then. With --against the package in another folder is measured too, in turn.
+until then. With --against the package in another folder is measured too, in turn. With --reported each was reported on
+a terminal before, as `stepscope run` does at its end.
 
 Usage: python bench/view.py [--size MB] [--trace FILE] [--runs N] [--spans N,N,…]
-       python bench/view.py --first PATH… [--runs N] [--against SRC]
+       python bench/view.py --first PATH… [--reported] [--runs N] [--against SRC]
 """
 
 import argparse
@@ -130,29 +131,31 @@ def first_screen(browser: Browser, trace: Path, runs: int, what: str) -> None:
     told("  of it in the browser", pages, "s")
 
 
-def first_findings(browser: Browser, paths: list[Path], runs: int, against: Path | None) -> None:
+def first_findings(browser: Browser, paths: list[Path], runs: int, against: Path | None, *, reported: bool) -> None:
     """Each path with each package in turn, so that what else the machine does disturbs all alike."""
     packages = {"": Path(stepscope.__file__).parents[1], **({"against: ": against} if against else {})}
     for path in paths:
         found: dict[str, list[tuple[float, float]]] = {name: [] for name in packages}
         for _ in range(runs):
             for name, source in packages.items():
-                found[name].append(first_finding(browser, path, source))
+                found[name].append(first_finding(browser, path, source, reported=reported))
         for name, figures in found.items():
             told(f"{name}{path.name[:34]}", [wall for wall, _ in figures], "s")
             told("  of it CPU of the server", [cpu for _, cpu in figures], "s")
 
 
-def first_finding(browser: Browser, path: Path, source: Path) -> tuple[float, float]:
+def first_finding(browser: Browser, path: Path, source: Path, *, reported: bool) -> tuple[float, float]:
     """Seconds until the first finding is drawn, and CPU seconds of the server and what it started."""
     page = browser.new_page()
-    with (
-        tempfile.TemporaryDirectory() as cache,
-        viewed(path, PYTHONPATH=str(source), **{VARIABLE: cache}) as (process, address, began),
-    ):
-        page.goto(address, wait_until="commit")
-        page.wait_for_selector(VERDICT, timeout=PATIENCE)
-        wall, used = time.perf_counter() - began, cpu(process.pid)
+    with tempfile.TemporaryDirectory() as cache:
+        set_ = {"PYTHONPATH": str(source), VARIABLE: cache}
+        if reported:
+            words = [sys.executable, "-m", "stepscope", "report", str(path)]
+            subprocess.run(words, env={**os.environ, **set_}, stdout=subprocess.DEVNULL, check=True)
+        with viewed(path, **set_) as (process, address, began):
+            page.goto(address, wait_until="commit")
+            page.wait_for_selector(VERDICT, timeout=PATIENCE)
+            wall, used = time.perf_counter() - began, cpu(process.pid)
     page.close()
     return wall, used
 
@@ -237,11 +240,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="of the first screen")
     parser.add_argument("--spans", default="60000,250000,1000000", help="that Perfetto gets; empty: none")
     parser.add_argument("--first", nargs="+", type=Path, metavar="PATH", help="only the first finding of these")
+    parser.add_argument("--reported", action="store_true", help="with --first: after a report on a terminal")
     parser.add_argument("--against", type=Path, metavar="SRC", help="with --first: a folder with another stepscope")
     options = parser.parse_args()
     if options.first:
         with launched() as browser:
-            first_findings(browser, options.first, options.runs, options.against)
+            first_findings(browser, options.first, options.runs, options.against, reported=options.reported)
     else:
         everything(options)
 

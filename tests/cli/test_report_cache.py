@@ -1,5 +1,6 @@
 """A report that was made before is found again until anything changes that it was made from."""
 
+import json
 import os
 from pathlib import Path
 from threading import Thread
@@ -7,14 +8,21 @@ from threading import Thread
 import pytest
 
 from stepscope.cli import _report_cache
-from stepscope.cli._report_cache import Later, forget_reports, keep_report, kept_report, place_of
-from stepscope.storage.cache import VARIABLE
+from stepscope.cli._opening import Opening
+from stepscope.cli._report_cache import Later, first_of, forget_reports, keep_report, kept_report, place_of
+from stepscope.cli._view_reading import ReadForPage
+from stepscope.cli.report import COMMAND as report
+from stepscope.core.cache_folder import VARIABLE
+from stepscope.render.json import dumps, report_document
+from stepscope.report.assemble import first_view
+from stepscope.storage import open_run
+
+from ..importers.run_files import step, write_process, write_run
 
 
 @pytest.fixture
 def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(_report_cache, "SMALLEST", 3)
     path = tmp_path / "trace.json"
     path.write_text("{} {}")
     monkeypatch.setattr(_report_cache, "_FRESH", -1e9)
@@ -63,17 +71,34 @@ def test_of_a_run_that_has_ended_the_report_is_kept(trace: Path, monkeypatch: py
     assert place_of([str(run)]) is None
 
 
-def test_of_other_folders_and_of_small_traces_nothing_is_kept(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_other_folders_nothing_is_kept(trace: Path) -> None:
     assert place_of([str(trace.parent)]) is None
     assert place_of([]) is None
     assert place_of([str(trace), str(trace.parent / "gone.json")]) is None
-    monkeypatch.setattr(_report_cache, "SMALLEST", 100)
-    assert place_of([str(trace)]) is None
 
 
 def test_a_trace_that_was_written_just_now_is_read_each_time(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_report_cache, "_FRESH", 1e9)
     assert place_of([str(trace)]) is None
+    assert place_of([str(trace)], just_ended=True) is not None
+
+
+def test_a_report_on_a_terminal_keeps_what_the_page_shows_first(trace: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    write_process(run, *(step(number, 100 * number, 100 * number + 90) for number in range(20)))
+    place = place_of([str(run)])
+    report.main([str(run), "--no-cache"], standalone_mode=False)
+    assert kept_report(first_of(place)) is None
+    report.main([str(run)], standalone_mode=False)
+    first = kept_report(first_of(place))
+    assert kept_report(place) is None
+    assert first == json.loads(dumps(report_document(first_view(open_run(run)))))
+    reading = ReadForPage([str(run)], Opening(jobs=None, dask=None, no_cache=False))
+    first_asked = reading.opened().first
+    reading.read()
+    assert first_asked is not None
+    assert first_asked()[1]
+    assert kept_report(place) is not None
 
 
 def test_a_damaged_report_is_made_anew(trace: Path) -> None:

@@ -138,7 +138,9 @@ def test_a_step_with_too_many_events_is_never_recorded(run_job: RunJob) -> None:
 
 
 def test_as_many_steps_as_the_events_allow(run_job: RunJob) -> None:
-    job = run_job("window = window(SCHEDULE, trace_events=90_000, trace_seconds=120); train(window, 8, operators=3000); window.close()")
+    job = run_job("""
+    window = window(SCHEDULE, trace_events=90_000, trace_seconds=120); train(window, 8, operators=3000); window.close()
+    """)
     assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"].startswith("2 of 3 steps: a step holds about ")
 

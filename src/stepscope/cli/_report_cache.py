@@ -1,5 +1,6 @@
 """Reports that were made before: `stepscope view` shows that of a trace or an ended run that did not change at once.
 
+Of what was only reported on a terminal, as at the end of `stepscope run`, that is kept which the page shows first.
 A report is found by the files as they were named, by size, time and number of each, and by everything that makes it:
 the files of stepscope, and the folders in which Python looks for plugins. A change of any makes the report anew.
 """
@@ -18,13 +19,13 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 import stepscope
+from stepscope.core.cache_folder import cache_folder
 from stepscope.core.errors import BadInput
 from stepscope.run_format.files import END, RUN
-from stepscope.storage.cache import SMALLEST, user_cache
 
-__all__ = ["Later", "forget_reports", "keep_report", "kept_report", "place_of"]
+__all__ = ["Later", "first_of", "forget_reports", "keep_report", "kept_report", "place_of"]
 
-MOST_REPORTS = 50  # that are kept: some ten megabytes
+MOST_REPORTS = 100  # that are kept, and first screens: some ten megabytes
 MOST_FILES = 10_000  # of a run: each is looked at before anything is shown
 _PACKAGE = Path(stepscope.__file__).parent
 _FRESH = 2.0  # seconds in which a file system with a coarse clock could hide another change
@@ -46,21 +47,29 @@ class Later(Generic[T]):
         return self._made[0]
 
 
-def place_of(paths: Sequence[str]) -> Path | None:
-    """The file that a report is kept in; None: of places elsewhere, of small traces, of a run that has not ended."""
-    cache = user_cache()
+def place_of(paths: Sequence[str], *, just_ended: bool = False) -> Path | None:
+    """The file that a report is kept in; None: of places elsewhere, of a run that has not ended, of what is written.
+
+    `just_ended`: whoever asks has written the run, and knows that nothing of it changes any more.
+    """
+    folder = cache_folder()
     try:
         files = [{"": os.stat(path)} if os.path.isfile(path) else _ended_run(path) for path in paths]
-        if cache is None or not all(files) or _is_quick(paths, files):
+        if folder is None or not files or not all(files):
             return None
-        if any(time.time() - file.st_mtime < _FRESH for named in files for file in named.values()):
+        if not just_ended and any(time.time() - file.st_mtime < _FRESH for named in files for file in named.values()):
             return None
         marks = [{name: _mark(file) for name, file in named.items()} for named in files]
         known = [[path, os.path.abspath(path)] for path in paths], marks, _makers()
     except OSError:  # a file went meanwhile
         return None
     name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
-    return cache.folder / "reports" / f"{name}.json.gz"
+    return folder / "reports" / f"{name}.json.gz"
+
+
+def first_of(place: Path | None) -> Path | None:
+    """Where what the page shows first is kept, of the same run or trace."""
+    return None if place is None else place.with_name(f"first-{place.name}")
 
 
 def kept_report(place: Path | None) -> Mapping[str, object] | None:
@@ -114,20 +123,18 @@ def _ended_run(folder: str) -> dict[str, os.stat_result]:
     return found
 
 
-def _is_quick(paths: Sequence[str], files: Sequence[dict[str, os.stat_result]]) -> bool:
-    """Traces so small that their report is made as fast as it is found."""
-    size = sum(file.st_size for named in files for file in named.values())
-    return size < SMALLEST and all(map(os.path.isfile, paths))
-
-
 def _mark(file: os.stat_result) -> list[int]:
     return [file.st_size, file.st_mtime_ns, file.st_ctime_ns, file.st_ino]
 
 
 def _makers() -> list[object]:
-    """What decides what a report says, besides the files that it is of."""
+    """What decides what a report says, besides the files that it is of.
+
+    The folder of the command itself holds no plugins; a report that was made with `python -m stepscope` lacks it.
+    """
     sources = [_mark(os.stat(Path(folder, name))) for folder, name in _sources()]
-    folders = [_mark(os.stat(folder)) for folder in sys.path if os.path.isdir(folder)]
+    own = os.path.dirname(os.path.realpath(sys.argv[0]))
+    folders = [_mark(os.stat(folder)) for folder in sys.path if os.path.isdir(folder) and folder != own]
     settings = sorted((name, value) for name, value in os.environ.items() if name.startswith(_ENVIRONMENT))
     return [sources, folders, settings, sys.version]
 

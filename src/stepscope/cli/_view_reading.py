@@ -91,22 +91,25 @@ class ReadForPage:
 
     def _read(self) -> None:
         """A run folder whose job has not ended is opened again while it grows."""
-        import_arrays()
-        from stepscope.cli._report_cache import Later, keep_report, kept_report, place_of
+        from stepscope.cli._report_cache import Later, first_of, keep_report, kept_report, place_of
 
         place = None if self.options.no_cache else place_of(self.paths)
         kept = kept_report(place)
         if kept is not None:
-            run = Later(lambda: open_for(_assembled, self.paths, self.options))
-            self._show(Opened(run=run, document=lambda: kept), kept)
+            self._show(Opened(run=Later(self._open), document=lambda: kept), kept)
             return
+        first = kept_report(first_of(place))
+        if first is not None:
+            self._first.set_result((first, False))
+        import_arrays()
         Thread(target=_import_analyses, daemon=True).start()  # a trace is read by compiled code meanwhile
         opened = self._open()
         from stepscope.render.json import dumps, report_document
         from stepscope.report.assemble import assemble, first_view
 
         self._run.set_result(lambda: opened)
-        self._first.set_result((report_document(first_view(opened)), False))
+        if first is None:
+            self._first.set_result((report_document(first_view(opened)), False))
         self._asked.wait(_DRAWING)
         document = report_document(assemble(opened))
         self._show(self._followed(opened, document))
@@ -135,6 +138,7 @@ class ReadForPage:
         return Opened(run=following.run, document=following.document, news=lambda: (following.state, following.version))
 
     def _open(self) -> Run:
+        import_arrays()
         with _two_runs_told(self.paths):
             return open_for(_assembled, self.paths, self.options)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +16,7 @@ from stepscope.core.errors import BadInput
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from stepscope.core.run import Run
     from stepscope.render.document import Report
 
 __all__ = ["COMMAND"]
@@ -99,7 +100,19 @@ def COMMAND(
             from stepscope.render.terminal_card import print_card, print_report
 
             _print(print_report if full else print_checks if checks else print_card, report, output, paged=full)
+            _keep_first(run, paths, words, just_ended=report_process)
     _end_with(failed)
+
+
+def _keep_first(run: Run, paths: Sequence[str], words: Mapping[str, Any], *, just_ended: bool) -> None:
+    """What `stepscope view` shows first is there already when the user asks for it: most of it was just made."""
+    from stepscope.cli._report_cache import first_of, keep_report, place_of
+    from stepscope.render.json import dumps, report_document
+    from stepscope.report.assemble import first_view
+
+    place = None if words["no_cache"] else first_of(place_of(paths, just_ended=just_ended))
+    if place is not None:
+        keep_report(place, dumps(report_document(first_view(run))))
 
 
 def _list(paths: tuple[str, ...], form: str, output: str | None, options: Opening) -> bool:

@@ -23,6 +23,7 @@ import xxhash
 
 from stepscope import __version__, importers
 from stepscope.core import background, importing
+from stepscope.core.cache_folder import VARIABLE, cache_folder
 from stepscope.core.errors import BadInput
 from stepscope.core.importing import Progress, Sink
 from stepscope.core.lazy_tables import LazyTables
@@ -33,9 +34,6 @@ from stepscope.storage.entry import LIST, Damaged, Entry, Interrupted, read_entr
 from stepscope.storage.space import make_room
 
 __all__ = ["VARIABLE", "Cache", "fill", "say_if_unusable", "tables_of", "user_cache"]
-
-VARIABLE = "STEPSCOPE_CACHE_DIR"
-"""Environment variable with the folder of the cache; without it the user's cache folder (XDG_CACHE_HOME on Linux)."""
 
 SMALLEST = 8 << 20
 """Bytes of unpacked trace below which none is kept: parsing takes tens of ms then, as long as reading an entry."""
@@ -80,15 +78,8 @@ def fill(path: AnyPath, sink: Sink, *, use_cache: bool, wait: bool = True) -> No
 
 def user_cache() -> "Cache | None":
     """The cache of this user, None if the system has no place for one."""
-    given = os.environ.get(VARIABLE)
-    if given:
-        return Cache(folder=Path(os.path.abspath(given)), smallest=SMALLEST)
-    from platformdirs import user_cache_path
-
-    folder = user_cache_path("stepscope", appauthor=False)
-    if not folder.is_absolute() or not os.path.isdir(os.path.expanduser("~")):
-        return None
-    return Cache(folder=folder, smallest=SMALLEST)
+    folder = cache_folder()
+    return None if folder is None else Cache(folder=folder, smallest=SMALLEST)
 
 
 def say_if_unusable() -> None:
