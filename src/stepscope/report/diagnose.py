@@ -23,6 +23,7 @@ from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
 from stepscope.models.limiting_rank import limiting_row, removable
 from stepscope.render.document import Unchecked
+from stepscope.report.graph_capture import captures
 from stepscope.report.overlaps import held, overlaps, pool_of
 from stepscope.report.places import with_source
 from stepscope.report.trials import with_trial
@@ -41,6 +42,9 @@ WORTH_TELLING = 0.1  # of the idle time
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
 _OF_STEP = re.compile(r" (per|of) step$")  # behind a label
+_CAPTURED = (
+    "kernels are captured into a device graph here, they do not run. Trace a replay of the graph to see their times"
+)
 _SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
 
 
@@ -203,6 +207,8 @@ def _verdict(run: Run) -> Verdict:
     """The limit of the rank with the largest removable share: the others wait for it, or would not gain as much."""
     if nothing_whole(run):
         return Verdict("unknown", None, None, "the trace is cut off before the end of its first step", next_step=AGAIN)
+    if captures(run):
+        return Verdict("unknown", None, None, _CAPTURED)
     try:
         table = bound(run)
     except MissingData as missing:

@@ -21,6 +21,7 @@ from stepscope.core.plural import plural
 from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Analysis, Run, chain
 from stepscope.report.diagnose import Diagnosis, diagnose
+from stepscope.report.graph_capture import captures
 from stepscope.report.speed_limit import speed_limit
 
 __all__ = ["Kind", "checks_done", "kind", "where_the_time_goes"]
@@ -29,22 +30,16 @@ Kind = Literal["training", "no-steps", "inference", "graph-capture", "nothing-fo
 
 LARGEST = 5  # kernels, operators or lines: what a person compares at a glance
 FEW_FINDINGS = 1  # beside more of them there is no room, and no need, for what is large but no problem
-ENOUGH_LAUNCHES = 10  # calls that launch work: of fewer nothing can be said
-CAPTURED = 0.1  # of the launches left work on the device: the others were captured into a graph
 
 _SAYS = {
     "no-steps": "No steps are marked in this trace: figures are of all recorded time.",
     "inference": "Inference: this trace has no backward and no optimizer.",
-    "graph-capture": (
-        "Graph capture: kernels are launched into a device graph here, they do not run. Trace a replay of the graph to "
-        "see their times."
-    ),
 }
 
 
 def kind(run: Run) -> Kind:
     """Which first screen a run has."""
-    if _captures(run):
+    if captures(run):
         return "graph-capture"
     ranks = run.per_rank(_traced_ranks, chain)
     if ranks and set(ranks) <= set(inferring_ranks(run)):
@@ -120,25 +115,6 @@ def _literal(words: str) -> str:
 def _traced_ranks(run: Run) -> tuple[int, ...]:
     """The ranks of which there are calls of the host."""
     return tuple(run.optional("host", "rank")["rank"].drop_nulls().unique())
-
-
-def _captures(run: Run) -> bool:
-    """Whether the launches of a trace were captured: nearly none of them left work on the device."""
-    counts = run.per_rank(_launches, chain)
-    launched, captures, ran = (sum(count[at] for count in counts) for at in (1, 2, 3))
-    return launched >= ENOUGH_LAUNCHES and captures > 0 and ran < CAPTURED * launched
-
-
-def _launches(run: Run) -> tuple[tuple[int, int, int, int], ...]:
-    """Of each rank: its number, calls that launch, calls that begin or end a capture, and kernels that ran."""
-    calls = run.where("host", pl.col("kind").is_in(["runtime", "driver"]), "rank", "name")
-    name = pl.col("name").cast(pl.String)
-    called = calls.group_by("rank").agg(
-        launched=name.str.contains("LaunchKernel").sum(),
-        captures=name.str.contains("BeginCapture|EndCapture|GetCaptureInfo").sum(),
-    )
-    ran = run.where("device", pl.col("kind") == "kernel", "rank").group_by("rank").agg(ran=pl.len())
-    return tuple(called.join(ran, on="rank", how="left").with_columns(pl.col("ran").fill_null(0)).sort("rank").rows())
 
 
 def _largest(run: Run, found: Kind) -> list[Block]:

@@ -34,7 +34,7 @@ _NO_END = {
 }
 """What is told of the states in which the importer of run folders finds a run without an end."""
 
-_SHORT = 40  # letters of a path in a sentence: with a longer one no line holds the command
+_SHORT = 60  # letters of a path in a sentence: with a longer one no line holds the command
 _WINDOW = r"^trace of window "
 
 
