@@ -43,7 +43,7 @@ def test_the_full_report_holds_every_finding_and_what_was_not_recorded(report: R
     for number in range(1, 6):
         assert f"Problem {number}" in text
     assert "    num_workers=2," in text
-    assert "basis     the wait without loading (structural)" in text
+    assert "basis     estimated: the wait without loading" in text
     assert re.search("aten::addmm +1,240 +3 ms\n", text)
     assert "Kernels: record a window: `stepscope run -- CMD`" in text
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from stepscope.core.finding import Advice, Evidence, Place, Title
-from stepscope.core.report import FindingBlock, Overlap, Table
+from stepscope.core.report import FindingBlock, Overlap, Table, Text
 from stepscope.render.document import Report
 from stepscope.render.terminal import console_for
 from stepscope.render.terminal_card import LINES, print_card
@@ -58,7 +58,7 @@ def test_a_card_says_what_where_what_to_do_and_how_much(report: Report, monkeypa
     assert set(lines[1]) == {"█", "▓", "·"}
     assert lines[1].count("█") == round(79 * 26 / 41.2)
     at = lines.index("1  Problem 1 takes 26 ms                   could save 8–13 % (12–20 ms per step)")
-    assert lines[at + 1 : at + 12] == [
+    assert lines[at + 1 : at + 13] == [
         "   /home/me/train.py:41 in __getitem__                      57 % of loading time",
         "       40  def __getitem__(self, index):",
         "     ▶ 41      image = resize(image)",
@@ -69,7 +69,8 @@ def test_a_card_says_what_where_what_to_do_and_how_much(report: Report, monkeypa
         "              num_workers=2,",
         "          )",
         "   Why    data wait 26 ms; share of the step 63 %",
-        "   Sure   estimated, ±2.7 %; not tried yet: stepscope tune loader -- …",
+        "   Sure   estimated: the wait without loading",
+        "   Try    stepscope tune loader -- python train.py",
     ]
     assert lines[-3:] == [
         "",
@@ -111,13 +112,32 @@ def test_one_long_finding_has_room(report: Report) -> None:
 @pytest.mark.parametrize("width", [60, 72, 80, 120, 200])
 def test_no_line_is_wider_than_the_screen(report: Report, width: int) -> None:
     place = Place(file=f"/home/me/{'deep/' * 40}train.py", line=41, symbol="f", share=0.1, of="the step")
-    lines = screen(with_source(replace(report, run=replace(report.run, path="/x" * 90))), width)
+    lines = screen(with_source(report), width)
     assert max(map(len, lines)) <= width
-    assert any("stepscope report RUN --full" in line for line in lines)
     (block, *_) = report.findings
     deep = replace(report, findings=(FindingBlock(block.rule, replace(block.finding, where=(place,))),))
     (line,) = [line for line in screen(deep, width) if "train.py:41 in f" in line]
     assert line.endswith("10 % of the step") and len(line) <= width
+
+
+def test_no_command_is_cut_off(report: Report) -> None:
+    far, trial = "/x" * 90, f"stepscope tune loader -- python train.py {'--option value ' * 12}--last"
+    advice = (Advice(text="Look", code="stepscope show lines RUN --columns all", language="shell"),)
+    long = with_source(replace(report, run=replace(report.run, path=far)), trial=trial, advice=advice)
+    lines = screen(long, 80)
+    assert lines[-2:] == [f"stepscope report {far} --full", f"stepscope view {far}"]
+    begun = lines.index(next(line for line in lines if line.startswith("   Try ")))
+    assert trial in " ".join(line.strip() for line in lines[begun:])
+    whole = "".join(line.strip() for line in lines)
+    assert f"stepscope show lines{far}" in whole.replace(f"lines {far}", f"lines{far}")
+    assert "RUN" not in whole
+
+
+def test_the_path_of_the_run_stands_in_the_commands_of_sentences(report: Report) -> None:
+    (summary, *rest) = report.parts
+    told = Text("61 more: `stepscope show kernels PATH`. RUN and PATH of others stay.")
+    lines = screen(replace(report, parts=(replace(summary, blocks=(told,)), *rest)))
+    assert lines[0] == "61 more: `stepscope show kernels stepscope-runs/train`. RUN and PATH of others stay."
 
 
 def test_a_table_of_the_summary_stands_apart(report: Report) -> None:

@@ -38,7 +38,7 @@ Pool = Literal["data-wait", "host", "device", "communication", "copies", "repeat
 class Place:
     """A place in the user's code.
 
-    `share` is its part of `of`, such as "loading time" or "the step"; None: not measured. `around` are source lines
+    `share` is its part of `of`, such as "sampled loading time" or "the step"; None: not measured. `around` are source lines
     kept with the run, as they were written, from line `first` on; empty: none were kept.
     """
 

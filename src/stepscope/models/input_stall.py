@@ -265,7 +265,8 @@ def cores(measured: Pipeline) -> Evidence:
     """Cores used of the cores that the rank may use; only the latter where nobody watched."""
     if measured.job is None:
         return Evidence(label="cores", value=measured.cores, unit="count", source="core_waits")
-    return Evidence(label="cores used", value=measured.job, unit="count", source="core_waits", of=measured.cores)
+    used = measured.job
+    return Evidence(label="cores this job uses", value=used, unit="count", source="core_waits", of=measured.cores)
 
 
 def waiting_evidence(found: InputStall) -> tuple[Evidence, ...]:

@@ -6,11 +6,12 @@ A terminal and Markdown draw the same cards. A card has at most WORDS words besi
 from dataclasses import dataclass, replace
 from textwrap import dedent
 
-from stepscope.core.finding import Advice, Finding, Gain, Place
+from stepscope.core.finding import Advice, Finding, Place
 from stepscope.core.plural import plural
 from stepscope.core.report import Overlap
 from stepscope.render.document import Report
 from stepscope.render.format import (
+    basis_text,
     code_lines,
     counted,
     figure_text,
@@ -19,6 +20,7 @@ from stepscope.render.format import (
     plain,
     quantity,
     title_text,
+    with_path,
 )
 
 __all__ = ["TOP", "WORDS", "Card", "SourceLine", "cards", "footer", "overlap_text", "rest_text", "word_count"]
@@ -26,12 +28,11 @@ __all__ = ["TOP", "WORDS", "Card", "SourceLine", "cards", "footer", "overlap_tex
 TOP = 3
 """Findings that have a card: what a person takes in at once, and what saves the most time."""
 
-WORDS = 45
-"""Words of a card besides code and figures: about 15 seconds of reading."""
+WORDS = 60
+"""Words of a card besides code and figures: about 20 seconds of reading."""
 
 _FACTS = 3  # the cost, its cause and the setting at fault
-_WHOLE_CODE = 4  # lines of code that the first card shows whole
-_SURE = {"structural": "estimated", "benchmarked": "benchmarked", "table": "from published figures"}
+_WHOLE_CODE = 4  # lines of code that a card shows whole
 _FIX_LIMIT = 400
 _CODE_LIMIT = 400  # letters of a line of code: what a wide terminal shows of one
 
@@ -50,8 +51,8 @@ class Card:
     """One finding as texts that are safe to show.
 
     `gain`, `share`, `fix` and `trial` may be empty, `place` None. `source` is dedented. `more_code` counts the lines
-    of code that are left out. `why` has one to three facts, `sure` what the gain rests on; `trial` is the command that
-    tries the advice.
+    of code that are left out. `why` has one to three facts, `sure` says how the gain was predicted; `trial` is the
+    command that tries the advice.
     """
 
     number: int
@@ -70,8 +71,13 @@ class Card:
 
 
 def cards(report: Report) -> tuple[Card, ...]:
-    """The cards of the findings with the largest gains."""
-    return tuple(_card(number, block.finding, report) for number, block in enumerate(report.findings[:TOP], 1))
+    """The cards of the findings with the largest gains; a command that tries several of them stands at the first."""
+    drawn: list[Card] = []
+    for number, block in enumerate(report.findings[:TOP], 1):
+        card = _card(number, block.finding, report)
+        told = any(card.trial == other.trial for other in drawn)
+        drawn.append(replace(card, trial="" if told else card.trial))
+    return tuple(drawn)
 
 
 def word_count(*texts: str) -> int:
@@ -121,9 +127,8 @@ def _listed(names: list[str]) -> str:
 def _card(number: int, finding: Finding, report: Report) -> Card:
     place = finding.where[0] if finding.where else None
     advice = finding.advice[0] if finding.advice else Advice(text="")
-    code = code_lines(advice.code)
-    whole = _WHOLE_CODE if number == 1 else 1
-    shown = tuple(code if len(code) <= whole else code[:1])
+    code = [with_path(line, report.path) for line in code_lines(advice.code)]
+    shown = tuple(code if len(code) <= _WHOLE_CODE else code[:1])
     return _within_budget(
         Card(
             number=number,
@@ -132,12 +137,12 @@ def _card(number: int, finding: Finding, report: Report) -> Card:
             place=place,
             share=_share(place),
             source=_source(place),
-            fix=_first_sentence(plain(advice.text, limit=_FIX_LIMIT)),
+            fix=with_path(_first_sentence(plain(advice.text, limit=_FIX_LIMIT)), report.path),
             code=shown,
             language=advice.language,
             more_code=len(code) - len(shown),
             why=_facts(finding, report),
-            sure=_sure(finding.gain),
+            sure=basis_text(finding.gain) if finding.gain else "",
             trial=plain(finding.trial, limit=_FIX_LIMIT),
         )
     )
@@ -202,12 +207,3 @@ def _source(place: Place | None) -> tuple[SourceLine, ...]:
     )
     lines = zip(near, texts, strict=True)
     return tuple(SourceLine(number, text, number == place.line) for number, text in lines if text.strip())
-
-
-def _sure(gain: Gain | None) -> str:
-    """What the gain rests on, and how far it may be off: half of its range, in points of the step."""
-    if gain is None:
-        return ""
-    kind = "simulated" if gain.basis.startswith("simulated") else _SURE[gain.confidence]
-    half = (gain.high_ns - gain.low_ns) / 2
-    return f"{kind}, ±{quantity(half / gain.step_ns, 'ratio')}" if half and gain.step_ns else kind

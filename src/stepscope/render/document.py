@@ -99,6 +99,11 @@ class Report:
         """The ranks of the run."""
         return self.run.ranks
 
+    @property
+    def path(self) -> str:
+        """The path of the run, for commands."""
+        return self.run.path
+
     def checks(self) -> Table:
         """Every rule: what it found, or what it lacks and how to get that; rules that lack the same share a row."""
         found = Counter(block.rule for block in self.findings)
@@ -141,3 +146,8 @@ class Page:
     def ranks(self) -> tuple[int, ...]:
         """None: the document is of several runs."""
         return ()
+
+    @property
+    def path(self) -> str:
+        """None: commands keep the word that stands for it."""
+        return ""

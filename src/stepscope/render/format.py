@@ -23,6 +23,7 @@ __all__ = [
     "ABSENT",
     "NAME_LIMIT",
     "QUANTITY",
+    "basis_text",
     "cell",
     "code_lines",
     "counted",
@@ -40,6 +41,7 @@ __all__ = [
     "signed",
     "text",
     "title_text",
+    "with_path",
 ]
 
 ABSENT = "–"
@@ -55,6 +57,9 @@ _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mea
 _RANKS_NAMED = 8  # one common machine; more are a number
 _TEXT_LIMIT = 2_000  # characters of a sentence: room for several names in full
 _SEPARATORS = re.compile(r"[/\\]")  # of folders, of any system that a trace may come from
+_COMMAND = re.compile(r"(?:(?<=`)|^)stepscope [^`]*")
+_PLACE = re.compile(r"\b(?:RUN|PATH)\b")  # what stands for the path of the run in a command
+_METHODS = ("simulated", "benchmarked", "measured")  # how the bases of gains begin that name theirs
 _SEVERAL = re.compile(r" and \d+ more$")  # how a run of several paths is named: no command takes that
 _TITLE_LIMIT = 400
 _TITLE_NAME_LIMIT = 80  # one of several names in a line
@@ -123,6 +128,14 @@ def path_argument(path: str, most: int = _TEXT_LIMIT) -> str:
     return word if path and len(word) <= most and not _SEVERAL.search(path) else "RUN"
 
 
+def with_path(words: str, path: str, most: int = _TEXT_LIMIT) -> str:
+    """Words with the path of the run in their commands, where it is known: `stepscope show kernels trace.json`."""
+    known = path_argument(path, most)
+    if known == "RUN":
+        return words
+    return _COMMAND.sub(lambda command: _PLACE.sub(lambda _: known, command[0]), words)
+
+
 def cell(value: object, unit: Unit | None, limit: int = NAME_LIMIT) -> str:
     """One cell of a table, safe to show: a quantity, yes or no, or a name of at most `limit` characters."""
     match value:
@@ -155,6 +168,14 @@ def gain_text(gain: Gain, *, of_steps: bool) -> str:
     if gain.pool == "repeated-steps":
         return f"could save {shares} of all steps"
     return f"could save {shares} ({times} {suffix} per step)"
+
+
+def basis_text(gain: Gain) -> str:
+    """How a gain was predicted: `simulated: num_workers=4 instead of 1`, `estimated: measured delay of this rank`."""
+    basis = plain(gain.basis, limit=400)
+    if basis.startswith(_METHODS):
+        return basis
+    return f"{'benchmarked' if gain.confidence == 'benchmarked' else 'estimated'}: {basis}"
 
 
 def sentence(verdict: Verdict) -> str:

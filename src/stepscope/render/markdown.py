@@ -26,6 +26,8 @@ from stepscope.render.charts import first_rows, heatmap_table, lanes_table, line
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
+    NAME_LIMIT,
+    basis_text,
     cell,
     code_lines,
     counted,
@@ -37,12 +39,14 @@ from stepscope.render.format import (
     sentence,
     text,
     title_text,
+    with_path,
 )
 
 __all__ = ["escape", "page_markdown", "report_markdown", "table_markdown"]
 
 _MARKUP = re.compile(r"[\\`*_\[\]<>#|~&@$]|:(?=//)|(?<=www)\.")  # what has a meaning inside a line
 _COMMAND = re.compile(r"(?<!`)`([^`|\\ ](?:[^`|\\]*[^`|\\ ])?)`(?!`)")  # a command of ours within a cell
+_COMMAND_LIMIT = 2_000  # letters: one that is cut cannot be pasted
 _LINE_START = re.compile(r"^(\d*)([.)=:+-])")
 
 
@@ -78,7 +82,7 @@ def _folded(title: str, lines: list[str]) -> list[str]:
 
 
 def _command(text: str) -> str:
-    return _code(text) if text.startswith("stepscope ") else escape(text)
+    return _code(text, _COMMAND_LIMIT) if text.startswith("stepscope ") else escape(text)
 
 
 def _card(card: Card) -> list[str]:
@@ -96,10 +100,8 @@ def _card(card: Card) -> list[str]:
         fix += ["", *(f"  {line}" for line in _fenced([*card.code, *more], card.language)), ""]
     lines += fix
     lines += [f"- **Why** {escape('; '.join(card.why))}"] if card.why else []
-    sure = card.sure
-    if card.sure or card.trial:
-        trial = f"{'; ' if sure else ''}not tried yet: {_code(card.trial)}" if card.trial else ""
-        lines += [f"- **Sure** {escape(sure)}{trial}"]
+    lines += [f"- **Sure** {escape(card.sure)}"] if card.sure else []
+    lines += [f"- **Try** {_code(card.trial, _COMMAND_LIMIT)}"] if card.trial else []
     return lines
 
 
@@ -132,7 +134,7 @@ def _block(block: Block, report: Report | Page) -> list[str]:
         case Verdict():
             return [f"**{_with_commands(sentence(block))}**"]
         case Text():
-            return [_with_commands(text(block))]
+            return [_with_commands(with_path(text(block), report.path))]
         case Bars():
             return _bars(block)
         case Table():
@@ -146,7 +148,7 @@ def _block(block: Block, report: Report | Page) -> list[str]:
         case Heatmap():
             return _block(heatmap_table(block), report)
         case Flame():
-            return _flame(block)
+            return _flame(block, report.path)
         case Lanes():
             return _block(lanes_table(block), report)
         case FindingBlock():
@@ -173,7 +175,7 @@ def _bars(bars: Bars) -> list[str]:
     return _table(Table("", ((bars.title, None), ("mean", bars.unit), ("share", "ratio")), rows))
 
 
-def _flame(flame: Flame) -> list[str]:
+def _flame(flame: Flame, run: str) -> list[str]:
     """The heaviest paths as a list within a list."""
     lines = [f"**{escape(plain(flame.title))}**", "", _with_commands(text(flame.note)), ""]
     for path in heaviest(flame):
@@ -181,23 +183,24 @@ def _flame(flame: Flame) -> list[str]:
         own = f", itself {quantity(path.own, flame.unit)}" if path.own and path.own < path.total else ""
         lines.append(f"{'  ' * path.depth}- {escape(path.name)}: {figures}{own}")
     rest = unlisted(flame)
-    return [*lines, "", _with_commands(text(rest))] if rest else lines
+    return [*lines, "", _with_commands(with_path(text(rest), run))] if rest else lines
 
 
 def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
     lines = [f"### {escape(title_text(finding.title))}", ""]
     if finding.gain:
-        gain = f"**{escape(gain_text(finding.gain, of_steps=report.of_steps))}**: {_with_commands(finding.gain.basis)}"
-        lines += [f"{gain} ({escape(finding.gain.confidence)}).", ""]
+        gain = escape(gain_text(finding.gain, of_steps=report.of_steps))
+        lines += [f"**{gain}**, {_with_commands(basis_text(finding.gain))}.", ""]
     lines += [f"Rule {_code(rule)}, cause: {escape(finding.cause)}.", ""]
     lines += [f"- {escape(plain(e.label))}: {escape(figure_text(e))} ({_code(e.source)})" for e in finding.evidence]
     for place in finding.where:
         source = f": {_code(place.text.strip())}" if place.text.strip() else ""
         lines.append(f"- {_code(place_text(place))}{source}")
     for advice in finding.advice:
-        lines += ["", _with_commands(plain(advice.text, limit=1000))]
+        lines += ["", _with_commands(with_path(plain(advice.text, limit=1000), report.path))]
         if advice.code:
-            lines += ["", *_fenced(code_lines(advice.code), advice.language)]
+            code = [with_path(line, report.path) for line in code_lines(advice.code)]
+            lines += ["", *_fenced(code, advice.language)]
     return lines
 
 
@@ -208,9 +211,9 @@ def _fenced(lines: list[str], language: str) -> list[str]:
     return [f"{fence}{language}", *lines, fence]
 
 
-def _code(name: str) -> str:
+def _code(name: str, limit: int = NAME_LIMIT) -> str:
     """A name as a span of code, whatever backticks it holds."""
-    name = plain(name)
+    name = plain(name, limit)
     longest = max((len(run) for run in re.findall("`+", name)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if name.startswith("`") or name.endswith("`") or not name else ""
@@ -220,7 +223,8 @@ def _code(name: str) -> str:
 def _with_commands(words: str) -> str:
     """A sentence of ours: what stands between backticks stays code, the rest is escaped."""
     parts = re.split(r"`([^`]+)`", plain(words, limit=2000).strip())
-    return _LINE_START.sub(r"\1\\\2", "".join(_code(part) if i % 2 else _inline(part) for i, part in enumerate(parts)))
+    drawn = (_code(part, _COMMAND_LIMIT) if i % 2 else _inline(part) for i, part in enumerate(parts))
+    return _LINE_START.sub(r"\1\\\2", "".join(drawn))
 
 
 def _cell(words: str) -> str:

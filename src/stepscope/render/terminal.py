@@ -5,6 +5,7 @@ file always gets the same text.
 """
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
     QUANTITY,
+    basis_text,
     code_lines,
     counted,
     figure_text,
@@ -47,6 +49,7 @@ from stepscope.render.format import (
     sentence,
     text,
     title_text,
+    with_path,
 )
 from stepscope.render.tables import print_table
 
@@ -71,6 +74,7 @@ _VALUE_COLUMN = 12  # where the values of a finding begin
 _FILLS = ("█", "▓", "▒", "░", "▚", "▞", "▪", "·")
 _PLAIN_FILLS = "#=+-*%o."  # for an output that has ASCII only
 _STYLES = ("yellow", "blue", "cyan", "magenta", "green", "red", "white", "bright_black")
+_COMMAND = re.compile(r"`[^`]+`")
 _NO_BREAK = "\ue000"  # stands for a blank while lines are broken; rich breaks at no-break spaces too
 _BOUND_STYLES = {"balanced": "bold green", "device": "bold green", "unknown": "bold yellow"}
 
@@ -156,9 +160,10 @@ def print_block(console: Console, block: Block, report: Report | Page) -> None:
     """Print one block of a section."""
     match block:
         case Verdict():
-            print_words(console, Line(sentence(block), style=_BOUND_STYLES.get(block.bound, "bold red")))
+            words = with_path(sentence(block), report.path, console.width)
+            print_words(console, Line(words, style=_BOUND_STYLES.get(block.bound, "bold red")))
         case Text():
-            print_words(console, Line(text(block)))
+            print_words(console, Line(with_path(text(block), report.path, console.width)))
         case Bars():
             _print_bars(console, block)
         case Table():
@@ -175,11 +180,11 @@ def print_block(console: Console, block: Block, report: Report | Page) -> None:
         case Heatmap():
             print_block(console, heatmap_table(block), report)
         case Flame():
-            _print_flame(console, block)
+            _print_flame(console, block, report.path)
         case Lanes():
             print_block(console, lanes_table(block), report)
         case FindingBlock():
-            print_finding(console, block, report.ranks, of_steps=report.of_steps)
+            print_finding(console, block, report.ranks, of_steps=report.of_steps, path=report.path)
         case _:
             assert_never(block)
 
@@ -204,7 +209,7 @@ def _print_bars(console: Console, bars: Bars) -> None:
     console.print(line)
 
 
-def _print_flame(console: Console, flame: Flame) -> None:
+def _print_flame(console: Console, flame: Flame, run: str) -> None:
     """The heaviest paths, indented; one line each, so that what is below what can be seen."""
     console.print(Line(plain(flame.title), style="bold"))
     print_words(console, Line(text(flame.note)))
@@ -221,7 +226,7 @@ def _print_flame(console: Console, flame: Flame) -> None:
         _print_cut(console, Line(figures).append(f"{'  ' * path.depth}{path.name}"))
     rest = unlisted(flame)
     if rest:
-        print_words(console, Line(text(rest), style="dim"))
+        print_words(console, Line(with_path(text(rest), run, console.width), style="dim"))
 
 
 def _legend(console: Console, bars: Bars, values: list[float], width: int) -> list[Line]:
@@ -245,8 +250,10 @@ def _fills(console: Console, bars: Bars) -> list[tuple[str, str]]:
     return [(fills[i], _STYLES[i]) for i in looks([part.label for part in bars.parts], len(_STYLES))]
 
 
-def print_finding(console: Console, block: FindingBlock, all_ranks: tuple[int, ...], *, of_steps: bool) -> None:
-    """Print a finding in full; `all_ranks` are those of the run, `of_steps`: it marks steps."""
+def print_finding(
+    console: Console, block: FindingBlock, all_ranks: tuple[int, ...], *, of_steps: bool, path: str = ""
+) -> None:
+    """Print a finding in full; `all_ranks` are those of the run, `of_steps`: it marks steps, `path`: for commands."""
     finding = block.finding
     console.print()
     print_words(console, Line(title_text(finding.title), style="bold"))
@@ -254,15 +261,17 @@ def print_finding(console: Console, block: FindingBlock, all_ranks: tuple[int, .
         print_words(console, Line(f"  {gain_text(finding.gain, of_steps=of_steps)}", style="green"))
     _print_field(console, "rule", f"{plain(block.rule)} · cause: {finding.cause}{_ranks(finding.ranks, all_ranks)}")
     if finding.gain:
-        _print_field(console, "basis", f"{plain(finding.gain.basis, limit=400)} ({finding.gain.confidence})")
+        _print_field(console, "basis", basis_text(finding.gain))
     for evidence in finding.evidence:
         _print_field(console, "evidence", f"{plain(evidence.label)} {figure_text(evidence)} [{plain(evidence.source)}]")
     for place in finding.where:
         _print_field(console, "where", _place_line(place))
     for advice in finding.advice:
-        _print_field(console, "fix", plain(advice.text, limit=1000))
+        _print_field(console, "fix", with_path(plain(advice.text, limit=1000), path))
         for line in code_lines(advice.code):
-            print_words(console, Line(line, style="cyan"), lead=" " * (_VALUE_COLUMN + 2))
+            print_words(console, Line(with_path(line, path), style="cyan"), lead=" " * (_VALUE_COLUMN + 2))
+    if finding.trial:
+        _print_field(console, "try", plain(finding.trial, limit=1000))
 
 
 def relative(place: Place) -> Place:
@@ -304,11 +313,17 @@ def print_words(console: Console, words: Line, lead: str = "") -> None:
 
 
 def folded(console: Console, words: Line, lead: str = "") -> list[Line]:
-    """Words folded at blanks, not between a number and its unit; all lines begin below the words of the first one."""
-    words = words.copy()
+    """Words folded at blanks, not between a number and its unit, nor within a command that has room on a line.
+
+    All lines begin below the words of the first one.
+    """
+    words, room = words.copy(), console.width - len(lead)
     words.plain = QUANTITY.sub(rf"\1{_NO_BREAK}\2", words.plain)
+    words.plain = _COMMAND.sub(
+        lambda command: command[0].replace(" ", _NO_BREAK) if len(command[0]) < room else command[0], words.plain
+    )
     lines = []
-    for number, line in enumerate(words.wrap(console, console.width - len(lead))):
+    for number, line in enumerate(words.wrap(console, room)):
         line.rstrip()
         line.plain = line.plain.replace(_NO_BREAK, " ")
         start = lead if number == 0 else " " * len(lead)

@@ -1,10 +1,8 @@
 """The first screen of a report: verdict, bar, and a card for each of the findings that save most.
 
 Three findings take at most LINES lines. Where they would take more, the cards are drawn closer: the later ones show
-their marked line only, and no text takes more than one line.
+their marked line only, and no text takes more than one line. A command is never cut: it is what a person pastes.
 """
-
-from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -23,7 +21,7 @@ LINES = 40
 """What a terminal shows without scrolling: they are 24 to 60 lines high, and most who work on one enlarge it."""
 
 _BODY = 3  # cells before what belongs to a finding
-_LABEL = 7  # cells of `Fix`, `Why` and `Sure`
+_LABEL = 7  # cells of `Fix`, `Why`, `Sure` and `Try`
 _SHORTEST = 12  # cells of a path, below which no file can be told
 _GAP = 2  # cells between a text and what stands at the right
 _ROOMY, _CLOSE, _CLOSEST = range(3)
@@ -42,11 +40,15 @@ def print_card(console: Console, report: Report) -> None:
     room = LINES - head.get().count("\n")
     for density in (_ROOMY, _CLOSE, _CLOSEST):
         lines = _lines(console, report, density)
-        if len(lines) <= room:
+        if len(lines) + 1 + len(_footer(console, report)) <= room:
             break
     _print_head(console, report)
     for line in lines:
         console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+    if report.path:
+        console.print()
+    for line in _footer(console, report):
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 def _print_head(console: Console, report: Report) -> None:
@@ -67,17 +69,13 @@ def _lines(console: Console, report: Report, density: int) -> list[Line]:
     more = [text for overlap in report.overlaps if (text := overlap_text(overlap, report))]
     more += [rest_text(report)] if rest_text(report) else []
     lines += [Line()] if more and density < _CLOSEST else []
-    lines += [Line(f"{' ' * _BODY}{text}.") for text in more]
-    return [*lines, Line(), *_footer(console, report)] if report.run.path else lines
+    return lines + [Line(f"{' ' * _BODY}{text}.") for text in more]
 
 
 def _footer(console: Console, report: Report) -> list[Line]:
-    """What was checked and the commands that show more; none is broken, so a long path is RUN."""
-    texts = footer(report)
-    if max(map(len, texts)) > console.width:
-        texts = footer(replace(report, run=replace(report.run, path="")))
+    """What was checked and the commands that show more; a long one has a line that the terminal folds."""
     lines: list[str] = []
-    for text in texts:
+    for text in footer(report) if report.path else ():
         if lines and len(lines[-1]) + len(text) + 3 <= console.width:
             lines[-1] += f" · {text}"
         else:
@@ -90,14 +88,22 @@ def _card(console: Console, card: Card, density: int) -> list[Line]:
     whole = density == _ROOMY or (density == _CLOSE and card.number == 1)
     lines += _source_lines(console, [line for line in card.source if line.marked or whole])
     lines += _row(console, "Fix", card.fix, density)
-    for number, code in enumerate(card.code):
-        more = f"  (and {counted(card.more_code, 'more line')})" if card.more_code and number == 0 else ""
-        lines.append(Line(" " * (_BODY + _LABEL)).append(code, "cyan").append(more, "dim"))
-    room = console.width - _BODY - _LABEL
-    facts = _in_lines(card.why, room)
+    lines += _code(console, card, whole=whole or card.number == 1)
+    facts = _in_lines(card.why, console.width - _BODY - _LABEL)
     for number, line in enumerate(facts if density == _ROOMY else facts[:1]):
         lines += _row(console, "Why" if number == 0 else "", line, density, "dim")
-    return [*lines, *_row(console, "Sure", _sure(card, room), density, "dim")]
+    lines += _row(console, "Sure", card.sure, density, "dim")
+    return [*lines, *_row(console, "Try", card.trial, _ROOMY, "dim")]
+
+
+def _code(console: Console, card: Card, *, whole: bool) -> list[Line]:
+    """The code to write, or its first line and how many follow."""
+    code = card.code if whole else card.code[:1]
+    left = card.more_code + len(card.code) - len(code)
+    more = f"  (and {counted(left, 'more line')}: --full)" if left else ""
+    lead = " " * (_BODY + _LABEL)
+    lines = [line for text in code for line in folded(console, Line(text, "cyan"), lead)]
+    return [*lines[:-1], lines[-1].append(more, "dim")] if lines else []
 
 
 def _in_lines(texts: tuple[str, ...], room: int) -> list[str]:
@@ -161,15 +167,6 @@ def _source_lines(console: Console, source: list[SourceLine]) -> list[Line]:
 
 def _indent(text: str) -> int:
     return len(text) - len(text.lstrip(" "))
-
-
-def _sure(card: Card, room: int) -> str:
-    """With the command that tries the advice, the job's own command where that fits too."""
-    if not card.trial:
-        return card.sure
-    told = f"{card.sure}; not tried yet: {card.trial}" if card.sure else f"not tried yet: {card.trial}"
-    begun, dashes, _ = told.partition(" -- ")
-    return told if len(told) <= room or not dashes else f"{begun} -- …"
 
 
 def _row(console: Console, label: str, text: str, density: int, style: str = "") -> list[Line]:

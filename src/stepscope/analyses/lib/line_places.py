@@ -7,7 +7,7 @@ from stepscope.core.finding import Place
 
 __all__ = ["LOADING_TIME", "STEP", "line_place"]
 
-LOADING_TIME, STEP = "loading time", "the step"
+LOADING_TIME, STEP = "sampled loading time", "the step"
 """What the share of a place is of."""
 
 

@@ -36,6 +36,7 @@ from stepscope.core.synth import Synth
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+_WITH_OPERATORS = "core wait of the main thread, up to twice that: operator threads wait too"
 MIN_OTHERS = 0.2  # cores: an idle desktop, the monitoring and stepscope itself use less
 
 
@@ -48,6 +49,7 @@ def check(run: Run) -> Iterator[Finding]:
     if not slow:
         return
     lost, worst = max(slow, key=lambda found: found[0])
+    most = min(UNCOUNTED * lost, _most(worst))
     yield Finding(
         title=Title(
             f"Other processes use {{}} of {{}} {plural(worst['cores'], 'core')}",
@@ -63,13 +65,13 @@ def check(run: Run) -> Iterator[Finding]:
                 share=worst["waited"] / worst["step"],
             ),
             _cores("cores others use", worst, "others"),
-            _cores("cores used", worst, "job"),
+            _cores("cores this job uses", worst, "job"),
         ),
         gain=Gain(
             low_ns=int(lost),
-            high_ns=int(min(UNCOUNTED * lost, _most(worst))),
+            high_ns=int(most),
             step_ns=int(worst["step"]),
-            basis="time in which the main thread waited for a core",
+            basis=_WITH_OPERATORS if most > worst["waited"] else "core wait of the main thread",
             confidence="structural",
         ),
         advice=(

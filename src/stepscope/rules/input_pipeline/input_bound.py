@@ -99,6 +99,9 @@ def _inside(run: Run, rank: int, places: tuple[Place, ...]) -> tuple[Place, ...]
     return tuple(dict.fromkeys(lines))[:LINES]
 
 
+_FREED = "more workers, up to free data loading, which also leaves its cores to training"
+
+
 def _gain(worst: InputWait, facts: LoaderFacts, contended: float) -> Gain:
     """From what workers save on the cores there are, to all that cheaper loading gives back."""
     low = worst.wait * HIDDEN
@@ -108,7 +111,7 @@ def _gain(worst: InputWait, facts: LoaderFacts, contended: float) -> Gain:
         low_ns=int(low),
         high_ns=int(worst.wait + min(UNCOUNTED * contended, SLOWED * (worst.step - worst.wait))),
         step_ns=int(worst.step),
-        basis="more workers on these cores, up to loading without any wait",
+        basis=_FREED if contended else "more workers on these cores, up to loading without any wait",
         confidence="structural",
     )
 
@@ -126,7 +129,7 @@ def _narrowed(gain: Gain, run: Run, worst: InputWait, facts: LoaderFacts) -> Gai
     low, high = max(low, gain.low_ns), min(high, gain.high_ns)
     if low > high or (low, high) == (gain.low_ns, gain.high_ns):
         return gain
-    return replace(gain, low_ns=low, high_ns=high, basis=f"{gain.basis}; simulated from recorded batches")
+    return replace(gain, low_ns=low, high_ns=high, basis=f"simulated from recorded batches: {gain.basis}")
 
 
 def _slowest(calls: tuple[WorkerCall, ...]) -> tuple[Evidence, ...]:
