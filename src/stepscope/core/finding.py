@@ -38,8 +38,8 @@ Pool = Literal["data-wait", "host", "device", "communication", "copies", "repeat
 class Place:
     """A place in the user's code.
 
-    `share` is its part of `of`, such as "sampled loading time" or "the step"; None: not measured. `around` are source lines
-    kept with the run, as they were written, from line `first` on; empty: none were kept.
+    `share` is its part of `of`, such as "sampled loading time" or "the step"; None: not measured. `around` are source
+    lines kept with the run, as they were written, from line `first` on; empty: none were kept.
     """
 
     file: str

@@ -28,8 +28,8 @@ __all__ = ["TOP", "WORDS", "Card", "SourceLine", "cards", "footer", "overlap_tex
 TOP = 3
 """Findings that have a card: what a person takes in at once, and what saves the most time."""
 
-WORDS = 60
-"""Words of a card besides code and figures: about 20 seconds of reading."""
+WORDS = 45
+"""Words of a card besides code and figures: about 15 seconds of reading."""
 
 _FACTS = 3  # the cost, its cause and the setting at fault
 _WHOLE_CODE = 4  # lines of code that a card shows whole
@@ -159,10 +159,16 @@ def _facts(finding: Finding, report: Report) -> tuple[str, ...]:
 
 
 def _within_budget(card: Card) -> Card:
-    """The card with as many facts as its words allow, one at least; a fix that is longer still is cut."""
+    """The card with as many facts as its words allow, one at least; a fix that is longer still is cut.
+
+    What the gain was predicted from comes first to go: the method alone stays.
+    """
     symbol = plain(card.place.symbol) if card.place else ""
-    fixed = word_count(card.title, card.gain, symbol, card.share, card.sure) + (2 if card.place else 0)  # file, "in"
+    fixed = word_count(card.title, card.gain, symbol, card.share) + (2 if card.place else 0)  # file, "in"
     facts = list(card.why)
+    if fixed + word_count(card.sure, card.fix, *facts) > WORDS:
+        card = replace(card, sure=card.sure.partition(":")[0])
+    fixed += word_count(card.sure)
     while len(facts) > 1 and fixed + word_count(card.fix, *facts) > WORDS:
         facts.pop()
     room = WORDS - fixed - word_count(*facts)

@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Evidence, Finding, Gain } from "../document/types";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
-import { codeLines, figureText, gainParts, plain, quantity } from "../format/format";
+import { codeLines, figureText, gainParts, plain } from "../format/format";
 import { showSteps } from "../timeline";
 import type { Words } from "../words/en";
 import { litBy } from "../timeline/lit";
@@ -17,6 +17,7 @@ import { hasTimeline, whenButton } from "./when";
 import { sentence, unbroken } from "./words";
 
 const FACTS = 3; // figures on the first screen: the cost, the figure of the cause, the setting at fault
+const METHODS = ["simulated", "benchmarked", "measured"]; // how the bases of gains begin that name theirs
 
 /** `number`: its place among the findings of a report, from 1; 0: it stands alone. */
 export function drawFinding(host: HTMLElement, finding: Finding, app: App, number = 0): void {
@@ -30,7 +31,8 @@ export function drawFinding(host: HTMLElement, finding: Finding, app: App, numbe
     element("div", { class: "card" },
       ...(first ? row(words.fix, element("p", {}, sentence(words.say(plain(first.text, 1000)))), first.code ? code(first.code, app) : null) : []),
       ...(finding.evidence.length ? row(words.why, facts(finding.evidence.slice(0, FACTS), words)) : []),
-      ...(finding.gain || finding.trial ? row(words.sure, sure(finding, app)) : []),
+      ...(finding.gain ? row(words.sure, element("p", {}, unbroken(sureWords(finding.gain, app)))) : []),
+      ...(finding.trial ? row(words.tryIt, element("code", {}, finding.trial)) : []),
     ),
     findingButtons(finding, key, app),
     more(finding, others, app),
@@ -65,20 +67,12 @@ function facts(evidence: readonly Evidence[], words: Words): HTMLElement {
   return element("ul", { class: "why" }, ...items);
 }
 
-function sure(finding: Finding, app: App): HTMLElement {
-  const { words } = app;
-  const told = element("p", {});
-  if (finding.gain) told.append(unbroken(sureWords(finding.gain, app)));
-  if (finding.trial) told.append(finding.gain ? words.semicolon : "", `${words.notTried} `, element("code", {}, finding.trial));
-  return told;
-}
-
-/** What the gain rests on, and how far it may be off: half of its range, in points of the step; as render/card.py. */
+/** How the gain was predicted; as basis_text in render/format.py. */
 function sureWords(gain: Gain, app: App): string {
   const { words } = app;
-  const kind = gain.basis.startsWith("simulated") ? words.simulated : (words.sureKinds[gain.confidence] ?? gain.confidence);
-  const half = (gain.high_ns - gain.low_ns) / 2;
-  return half && gain.step_ns ? `${kind}${words.comma}±${quantity(half / gain.step_ns, "ratio")}` : kind;
+  const basis = words.say(plain(gain.basis, 400));
+  if (METHODS.some((method) => gain.basis.startsWith(method))) return basis;
+  return gain.confidence === "benchmarked" ? words.benchmarked(basis) : words.estimated(basis);
 }
 
 /** All that was measured, and what else could be done. */
