@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from stepscope.core.plural import plural
-from stepscope.core.synth import build
 from stepscope.render.format import counted
 from stepscope.render.json import report_document
 from stepscope.report.assemble import first_screen
 from stepscope.report.diagnose import RULES
+
+from ..examples import example
 
 NOUNS = (
     "batches|calls|checks|clocks|cores|copies|devices|epochs|events|files|findings|gaps|kernels|lines|processes|ranks|"
@@ -39,7 +40,7 @@ def test_only_one_is_singular() -> None:
 @pytest.mark.parametrize("rule", RULES.names())
 @pytest.mark.parametrize("fixed", [False, True])
 def test_no_first_screen_counts_one_as_several(rule: str, *, fixed: bool) -> None:
-    text = json.dumps(report_document(first_screen(build(RULES.get(rule).example, fixed=fixed))))
+    text = json.dumps(report_document(first_screen(example(rule, fixed=fixed))))
     assert not re.findall(SEVERAL, text)
     assert re.findall(SEVERAL, "with 1 workers")
 

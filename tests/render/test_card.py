@@ -6,11 +6,12 @@ import pytest
 
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.report import FindingBlock, Overlap
-from stepscope.core.synth import build
 from stepscope.render.card import TOP, WORDS, Card, SourceLine, cards, footer, overlap_text, rest_text, word_count
 from stepscope.render.document import Report
 from stepscope.report.assemble import first_screen
 from stepscope.report.diagnose import RULES
+
+from ..examples import example
 
 MS = 1_000_000
 
@@ -90,7 +91,7 @@ def test_facts_go_before_a_card_has_too_many_words(report: Report) -> None:
 
 @pytest.mark.parametrize("rule", RULES.names())
 def test_no_card_of_any_rule_has_more_words_than_can_be_read(rule: str) -> None:
-    found = cards(first_screen(build(RULES.get(rule).example, fixed=False)))
+    found = cards(first_screen(example(rule)))
     assert found
     for card in found:
         assert words(card) <= WORDS, card

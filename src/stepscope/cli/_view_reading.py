@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import join
@@ -62,14 +62,16 @@ class ReadForPage:
 
     def read(self) -> None:
         """Read the run and make its report. What is wrong is raised here, and said on the page."""
+        why = StepscopeError(_STOPPED)
         try:
             self._read()
-        except BaseException as error:
-            why = error if isinstance(error, StepscopeError) else StepscopeError(_STOPPED)
+        except StepscopeError as error:
+            why = error
+            raise
+        finally:  # after Ctrl-C, too: threads of the server wait
             for waited in (self._first, self._run, self._whole):
                 if not waited.done():
                     waited.set_exception(why)
-            raise
 
     def _first_screen(self) -> tuple[Document, bool]:
         with self._telling():
@@ -96,7 +98,10 @@ class ReadForPage:
         place = None if self.options.no_cache else place_of(self.paths)
         kept = kept_report(place)
         if kept is not None:
-            self._show(Opened(run=Later(self._open), document=lambda: kept), kept)
+            run = Later(self._open)
+            self._run.set_result(run)
+            self._first.set_result((kept, True))
+            self._whole.set_result(Opened(run=run, document=lambda: kept))
             return
         first = kept_report(first_of(place))
         if first is not None:
@@ -112,14 +117,8 @@ class ReadForPage:
             self._first.set_result((report_document(first_view(opened)), False))
         self._asked.wait(_DRAWING)
         document = report_document(assemble(opened))
-        self._show(self._followed(opened, document))
+        self._whole.set_result(self._followed(opened, document))
         keep_report(place, dumps(document))
-
-    def _show(self, opened: Opened, first: Document | None = None) -> None:
-        if first is not None:
-            self._run.set_result(opened.run)
-            self._first.set_result((first, True))
-        self._whole.set_result(opened)
 
     def _followed(self, run: Run, document: Document) -> Opened:
         from stepscope.render.json import report_document
@@ -151,12 +150,11 @@ def _assembled(run: Run) -> Report:
 
 def _import_analyses() -> None:
     """Import what the first screen takes. What is wrong with a module is said where it is needed."""
-    with suppress(Exception):
-        from stepscope.report.assemble import SECTIONS
-        from stepscope.report.diagnose import RULES
+    from stepscope.core.boundary import attempt
+    from stepscope.report.assemble import SECTIONS
+    from stepscope.report.diagnose import RULES
 
-        RULES.load()
-        SECTIONS.get("summary")
+    attempt("imports", lambda: (RULES.load(), SECTIONS.get("summary")))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from textwrap import dedent
 from stepscope.core.finding import Advice, Finding, Place
 from stepscope.core.plural import plural
 from stepscope.core.report import Overlap
+from stepscope.render.commands import path_argument, with_path
 from stepscope.render.document import Report
 from stepscope.render.format import (
     basis_text,
@@ -16,11 +17,9 @@ from stepscope.render.format import (
     counted,
     figure_text,
     gain_text,
-    path_argument,
     plain,
     quantity,
     title_text,
-    with_path,
 )
 
 __all__ = ["TOP", "WORDS", "Card", "SourceLine", "cards", "footer", "overlap_text", "rest_text", "word_count"]

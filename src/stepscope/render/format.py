@@ -30,7 +30,6 @@ __all__ = [
     "figure_text",
     "gain_text",
     "on_axis",
-    "path_argument",
     "place_text",
     "plain",
     "progress",
@@ -41,7 +40,6 @@ __all__ = [
     "signed",
     "text",
     "title_text",
-    "with_path",
 ]
 
 ABSENT = "–"
@@ -57,10 +55,7 @@ _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mea
 _RANKS_NAMED = 8  # one common machine; more are a number
 _TEXT_LIMIT = 2_000  # characters of a sentence: room for several names in full
 _SEPARATORS = re.compile(r"[/\\]")  # of folders, of any system that a trace may come from
-_COMMAND = re.compile(r"(?:(?<=`)|^)stepscope [^`]*")
-_PLACE = re.compile(r"\b(?:RUN|PATH)\b")  # what stands for the path of the run in a command
 _METHODS = ("simulated", "benchmarked", "measured")  # how the bases of gains begin that name theirs
-_SEVERAL = re.compile(r" and \d+ more$")  # how a run of several paths is named: no command takes that
 _TITLE_LIMIT = 400
 _TITLE_NAME_LIMIT = 80  # one of several names in a line
 _TIME_SCALES = ((1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"))
@@ -118,22 +113,6 @@ def signed(value: float, unit: Unit | None) -> str:
 def counted(count: int, noun: str, nouns: str = "") -> str:
     """`1 step`, `1,240 steps`; `nouns` is the plural where it is not noun + s."""
     return f"{_count(count)} {plural(count, noun, nouns)}"
-
-
-def path_argument(path: str, most: int = _TEXT_LIMIT) -> str:
-    """The path of a run as a word of a command; RUN where it is unknown, of several paths, or longer than `most`."""
-    from shlex import quote  # no word of a job needs it
-
-    word = quote(plain(path, _TEXT_LIMIT))
-    return word if path and len(word) <= most and not _SEVERAL.search(path) else "RUN"
-
-
-def with_path(words: str, path: str, most: int = _TEXT_LIMIT) -> str:
-    """Words with the path of the run in their commands, where it is known: `stepscope show kernels trace.json`."""
-    known = path_argument(path, most)
-    if known == "RUN":
-        return words
-    return _COMMAND.sub(lambda command: _PLACE.sub(lambda _: known, command[0]), words)
 
 
 def cell(value: object, unit: Unit | None, limit: int = NAME_LIMIT) -> str:

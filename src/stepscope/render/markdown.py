@@ -23,6 +23,7 @@ from stepscope.core.report import (
 from stepscope.render.bars import shares
 from stepscope.render.card import Card, cards, footer, overlap_text, rest_text
 from stepscope.render.charts import first_rows, heatmap_table, lanes_table, lines_table
+from stepscope.render.commands import with_path
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
@@ -39,7 +40,6 @@ from stepscope.render.format import (
     sentence,
     text,
     title_text,
-    with_path,
 )
 
 __all__ = ["escape", "page_markdown", "report_markdown", "table_markdown"]

@@ -34,6 +34,7 @@ from stepscope.core.report import (
 )
 from stepscope.render.bars import cells, looks, shares
 from stepscope.render.charts import first_rows, heatmap_table, lanes_table, lines_table
+from stepscope.render.commands import with_path
 from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
@@ -49,7 +50,6 @@ from stepscope.render.format import (
     sentence,
     text,
     title_text,
-    with_path,
 )
 from stepscope.render.tables import print_table
 

@@ -9,7 +9,7 @@ from stepscope.analyses.input_pipeline.lib.loader_overrides import asked_overrid
 from stepscope.analyses.lib.cut_traces import cuts
 from stepscope.core.report import Block, Section, Text, Value
 from stepscope.core.run import Run
-from stepscope.render.format import path_argument
+from stepscope.render.commands import path_argument
 from stepscope.report.diagnose import diagnose
 from stepscope.report.first_screens import checks_done, where_the_time_goes
 from stepscope.report.sections import literal, many
