@@ -45,7 +45,7 @@ def COMMAND(traces: tuple[str, ...], clear: bool, form: str) -> None:
     Traces are found by content, so a moved or copied file stays cached. Beyond 20 GB or a tenth of the free disk, the
     least recently used traces are removed. STEPSCOPE_CACHE_DIR sets the folder. Other commands take --no-cache.
 
-    The cache also holds the pages of large traces. --clear always removes all pages.
+    The cache also holds reports that `stepscope view` shows at once. --clear always removes all of them.
     """
     from stepscope.cli._report_cache import forget_reports
     from stepscope.storage.cache import VARIABLE, user_cache
