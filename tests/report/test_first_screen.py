@@ -55,7 +55,7 @@ def test_a_whole_trace_has_lost_nothing(tmp_path: Path) -> None:
 
 def test_a_trace_that_is_cut_off_says_so_below_the_verdict(tmp_path: Path) -> None:
     run = open_run(str(trace(tmp_path / "a.json.gz", 0, part=0.6)))
-    words = "The trace a.json.gz is cut off: this report covers the rest of it."
+    words = "The trace a.json.gz is cut off: this report covers what could be read."
     assert words in summary(run)
     document = report_document(assemble(run))
     assert words in json.dumps(document)
@@ -79,7 +79,7 @@ def test_damage_and_unread_windows_are_counted() -> None:
     synth.add("skipped", source="run/a", reason="trace of window 3, it is empty: not read", count=1)
     synth.add("skipped", source="notes.txt", reason="not a trace: not read", count=1)
     found = summary(synth.run())
-    assert "2 traces are damaged, the first 0.json: this report covers the rest of them." in found
+    assert "2 traces are damaged, the first 0.json: this report covers what could be read." in found
     assert "1 traced window could not be read, the first: trace of window 3, it is empty." in found
     assert "notes.txt" not in found
 
@@ -164,7 +164,8 @@ def test_a_phase_that_launched_nothing_has_no_time_on_the_device() -> None:
         synth.host("aten::mm", "operator", start + 30, start + 40)
         synth.host("cudaLaunchKernel", "runtime", start + 31, start + 32, correlation=step)
         synth.kernel(start + 40, start + 60, correlation=step)
-    _, table = SECTIONS.get("phases").build(synth.run())
+    _, words, table = SECTIONS.get("phases").build(synth.run())
+    assert isinstance(words, Text) and "leaves these out" in words.text
     assert isinstance(table, Table)
     assert {row[0]: row[2] for row in table.rows}["data wait"] is None
     assert any(row[2] for row in table.rows)
@@ -306,9 +307,10 @@ def test_an_empty_step_is_no_part_of_means() -> None:
     run = synth.run()
     (lines,) = [block for block in SECTIONS.get("step-times").build(run) if isinstance(block, Lines)]
     assert {len(line.points) for line in lines.lines} == {4}
-    _, text = SECTIONS.get("step-breakdown").build(run)
-    assert isinstance(text, Text)
+    _, text, definition = SECTIONS.get("step-breakdown").build(run)
+    assert isinstance(text, Text) and isinstance(definition, Text)
     assert text.values[0].value == 4
+    assert definition.text.startswith("Divided as in TensorBoard")
 
 
 def test_without_steps_the_longest_gaps_are_told_with_the_verdict() -> None:
@@ -337,3 +339,26 @@ def test_whether_a_device_without_a_name_has_tensor_cores_is_not_known(
     synth.add("devices", device=0, name=name)
     (table,) = [block for block in SECTIONS.get("kernels").build(synth.run()) if isinstance(block, Table)]
     assert [row[-1] for row in table.rows] == told
+
+
+def test_a_kernel_that_waits_long_for_its_launch_is_no_case_for_fewer_launches() -> None:
+    synth = Synth()
+    for start in marked_steps(synth):
+        synth.kernel(start, start + 20)
+        synth.kernel(start + 80, start + 100)
+    (finding,) = [block.finding for block in diagnose(synth.run()).findings if block.rule == "host-bound"]
+    assert title_text(finding.title) == "Host code leaves the GPU idle 60 ms per step (60 %)"
+    assert [advice.code for advice in finding.advice] == ["stepscope show idle_gaps RUN"]
+
+
+def test_a_cut_trace_without_a_whole_step_is_not_called_inference(tmp_path: Path) -> None:
+    whole = json.dumps({"traceEvents": [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 900, "pid": 1, "tid": 1},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 10, "dur": 20, "pid": 1, "tid": 1},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 40, "dur": 20, "pid": 1, "tid": 1},
+    ]})  # fmt: skip
+    path = tmp_path / "cut.json"
+    path.write_text(whole[:-40])
+    stream = io.StringIO()
+    print_card(console_for(stream), assemble(open_run([path])))
+    assert "cut off" in stream.getvalue() and "Inference" not in stream.getvalue()

@@ -193,7 +193,7 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
             wait, cores = (
                 quantity(part, "ratio") for part in (verdict.share - verdict.cpu_contention, verdict.cpu_contention)
             )
-            return f"{wait} of {of_step} waits for data, {cores} for CPU cores busy with workers"
+            return f"{wait} of {of_step} waits for data, and {cores} for CPU cores that loader workers use"
         case "input":
             return f"{share} waits for data"
         case "host" if verdict.on_cpu:

@@ -8,7 +8,14 @@ __all__ = ["FRAME", "abbreviated"]
 
 _NAMESPACES = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
 _INNERMOST = re.compile(r"<(?!…>)(?:[^<>]|<…>)*>")
-_TENSILE = re.compile(r"(Cijk_[A-Za-z]+_[A-Za-z]+)_.*_(MT\d+x\d+x\d+)_.*")  # layout and tile, of AMD's matrix kernels
+_TILE = re.compile(r"(.*_tilesize\d+x\d+x\d+)_.*")  # of NVIDIA's matrix kernels: what follows is alike in most
+_IDENTIFIER = re.compile(r"[A-Za-z]\w{5,}")
+_COMMON = re.compile(
+    r"T(rivial|ensor|ypes)\w*|\w*(Array|array|Offset\w*|Memory|func_wrapper_t|Cast|_nocast|gpu_kernel_impl|Metadata)|"
+    r"unsigned|double|BFloat16|BinaryFunctor|(Unary|AUnary|BUnary)Functor|ReduceOp|at_cuda_detail|lambda|operator|static_cast"
+)
+"""Identifiers in the arguments of a template that say nothing of what the kernel does."""
+_TENSILE = re.compile(r"(Cijk_[A-Za-z]+_[A-Za-z]+)_.*_(MT\d+x\d+x\d+)(_.*)")  # layout and tile, of AMD's matrix kernels
 FRAME = re.compile(r"(\S+\.py)(\(\d+\): \S+)")
 """A Python frame as profilers name it: file, and line with function."""
 
@@ -24,8 +31,9 @@ def abbreviated(name: str, cells: int) -> str:
     if len(name) <= cells:
         return name
     if _TENSILE.fullmatch(name):
-        tile = _TENSILE.sub(r"\1…\2…", name)
-        return tile if len(tile) <= cells else shorten(_TENSILE.sub(r"Cijk…\2…", name), cells)
+        return _of_tensile(name, cells)
+    if (tile := _TILE.fullmatch(name)) and len(tile[1]) < cells:
+        return _begun(name, cells)
     if frame := FRAME.fullmatch(name):
         return _of_frame(frame[1], frame[2], cells)
     if "::" in name or "<" in name:
@@ -34,6 +42,15 @@ def abbreviated(name: str, cells: int) -> str:
         if mark in name.strip(mark) and _PARTS.fullmatch(name.strip()):
             return _of_path(name, mark, cells)
     return shorten(name, cells)
+
+
+def _of_tensile(name: str, cells: int) -> str:
+    """Layout, tile and as much of what follows as fits: kernels of one tile differ there."""
+    for pattern in (r"\1…\2\3", r"Cijk…\2\3"):
+        tile = _TENSILE.sub(pattern, name)
+        if len(_TENSILE.sub(pattern.removesuffix(r"\3"), name)) < cells:
+            return _begun(tile, cells)
+    return shorten(_TENSILE.sub(r"Cijk…\2…", name), cells)
 
 
 def _of_frame(path: str, place: str, cells: int) -> str:
@@ -48,7 +65,7 @@ def _begun(name: str, cells: int) -> str:
 
 
 def _of_cpp(name: str, cells: int) -> str:
-    name = _NAMESPACES.sub("", name.removeprefix("void "))
+    name = whole = _NAMESPACES.sub("", name.removeprefix("void "))
     if len(name) > cells and name.endswith(")"):
         name = _without_parameters(name)
     while len(name) > cells:
@@ -56,7 +73,20 @@ def _of_cpp(name: str, cells: int) -> str:
         if inner is None or inner.start() == name.find("<"):
             break
         name = f"{name[: inner.start()]}<…>{name[inner.end() :]}"
-    return _begun(name, cells)
+    if len(name) > cells:
+        name = name.removesuffix("(…)")
+    return name if len(name) <= cells else _with_work(name, whole, cells)
+
+
+def _with_work(name: str, whole: str, cells: int) -> str:
+    """The template and what it does: `elementwise_kernel<…MulFunctor…>`; where that is not told, the beginning."""
+    head, bracket, arguments = whole.partition("<")
+    words = (word[0] for word in _IDENTIFIER.finditer(arguments.partition("(TensorIterator")[0] or arguments))
+    work = next((word for word in words if not _COMMON.fullmatch(word)), None) if bracket else None
+    if work is None or work in _begun(name, cells)[:-1]:
+        return _begun(name, cells)
+    told = f"{head}<…{work}…>"
+    return told if len(told) <= cells else f"{shorten(head, max(cells - len(work) - 4, 8))}<…{work}…>"[:cells]
 
 
 def _without_parameters(name: str) -> str:

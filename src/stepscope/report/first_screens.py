@@ -12,6 +12,7 @@ import polars as pl
 
 from stepscope.analyses.device.kernels import kernels
 from stepscope.analyses.host.lines import lines
+from stepscope.analyses.lib.cut_traces import nothing_whole
 from stepscope.analyses.lib.sample_work import DEVICE_WORK
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.analyses.operators.operators import operators
@@ -52,7 +53,11 @@ def kind(run: Run) -> Kind:
 def where_the_time_goes(run: Run) -> list[Block]:
     """What kind of run it is, unless it trains, and what takes the most time if few findings say so."""
     found = kind(run)
-    told = found in _SAYS and (found != "no-steps" or _has_untold_figures(diagnose(run).verdict))
+    told = (
+        found in _SAYS
+        and not nothing_whole(run)
+        and (found != "no-steps" or _has_untold_figures(diagnose(run).verdict))
+    )
     says: list[Block] = [Text(_SAYS[found])] if told else []
     few = len(diagnose(run).findings) <= FEW_FINDINGS
     return [*says, *_largest(run, found), *_limit(run, found)] if few and found != "training" else says

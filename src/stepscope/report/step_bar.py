@@ -1,8 +1,9 @@
 """One step as a bar: the step of the verdict, on the verdict's rank and clock.
 
 Where a device computes, the parts are what it does: a phase of the training process says little about it, as the
-device works on while the host goes ahead. Elsewhere they are the phases of the training process. Communication on the
-CPU lies within phases: where it is the limit, it is told from all else.
+device works on while the host goes ahead. Elsewhere they are the phases of the training process, or what it does,
+where the verdict names a share of that which no sum of phases is. Communication on the CPU lies within phases: where
+it is the limit, it is told from all else.
 """
 
 import polars as pl
@@ -19,6 +20,11 @@ __all__ = ["PHASES", "of_communication", "step_bar", "two_clocks"]
 
 _OF_DEVICE = {"input": "data wait", "device": "kernels", "communication": "communication", "memory": "copies"}
 _IDLE = "device idle"
+_OF_HOST = {
+    "input": "data wait", "device": "operators", "host": "Python and file I/O", "communication": "communication",
+}  # fmt: skip
+_ALIKE = 0.01  # of the step: phases that add up to the headline say more than what they consist of
+_SHOWN = 0.0005  # of the step: less would be shown as nothing
 PHASES = {
     "data_wait": "data wait",
     "forward": "forward",
@@ -26,13 +32,13 @@ PHASES = {
     "optimizer": "optimizer",
     "other": "other",
 }
-_APART = 0.02  # of the step: less is noise between two ways of timing it
+_APART = 0.005  # of the step: less does not show in three digits
 
 
 def step_bar(run: Run) -> list[Block]:
     """The bar; nothing where the run does not tell where a step goes."""
     verdict = diagnose(run).verdict
-    parts = _of_device(run, verdict) or of_communication(verdict) or _of_phases(run, verdict)
+    parts = _of_device(run, verdict) or of_communication(verdict) or _of_host(run, verdict) or _of_phases(run, verdict)
     if not parts:
         return []
     if verdict.steps == 0:
@@ -62,6 +68,22 @@ def of_communication(verdict: Verdict) -> tuple[Bar, ...]:
         return ()
     own = verdict.share * verdict.step_ns
     return (Bar(_OF_DEVICE["communication"], own), Bar(PHASES["other"], verdict.step_ns - own))
+
+
+def _of_host(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
+    """What the training process does, where the headline names a share of it that no sum of phases is."""
+    if verdict.bound not in ("host", "device") or verdict.share is None or not verdict.step_ns:
+        return ()
+    phases = {bar.label: bar.value for bar in _of_phases(run, verdict)}
+    computing = sum(phases.get(name, 0.0) for name in ("forward", "backward", "optimizer"))
+    if verdict.bound == "device" and abs(computing / verdict.step_ns - verdict.share) < _ALIKE:
+        return ()
+    row = bound(run).filter(pl.col("rank") == verdict.rank).row(0, named=True)
+    if row["device"] is None:
+        return ()
+    shares = {label: row[name] or 0.0 for name, label in _OF_HOST.items()}
+    shares[PHASES["other"]] = max(0.0, 1.0 - sum(shares.values()))
+    return tuple(Bar(label, share * verdict.step_ns) for label, share in shares.items() if share >= _SHOWN)
 
 
 def _of_phases(run: Run, verdict: Verdict) -> tuple[Bar, ...]:

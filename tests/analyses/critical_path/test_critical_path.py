@@ -325,3 +325,17 @@ def test_a_delay_as_holistic_trace_analysis_has_it(corpus: Path) -> None:
     assert work.via[row] == LAUNCH
     assert work.start[row] - work.at[row] == 12 * US
     assert work.start[row] - order.start[work.source[row]] == 27 * US
+
+
+def test_an_empty_step_is_no_part_of_the_means() -> None:
+    """A profiler that stops marks one more step, in which nothing runs."""
+    synth = Synth()
+    for step in range(3):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + (100 if step < 2 else 1))
+        if step < 2:
+            synth.host("aten::mm", "operator", start, start + 80)
+    summary = critical_path_summary(synth.run())
+    assert summary["step"].drop_nulls().unique().sort().to_list() == [0, 1]
+    mean = summary.filter(pl.col("step").is_null(), pl.col("class") == "operator")
+    assert mean["duration"].item() == 80 * MS

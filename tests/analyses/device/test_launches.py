@@ -10,6 +10,7 @@ from stepscope.analyses.device.kernel_sequences import kernel_sequences
 from stepscope.analyses.device.launches import launches
 from stepscope.analyses.device.queue_length import queue_length
 from stepscope.analyses.device.queue_summary import queue_summary
+from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.operators.operator_delays import operator_delays
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis
@@ -245,3 +246,13 @@ def test_a_run_without_copies(analysis: Analysis) -> None:
 def test_a_job_on_the_cpu(analysis: Analysis) -> None:
     with pytest.raises(MissingData, match="no device work"):
         analysis(Synth().host("aten::mm", "operator", 0, 5).run())
+
+
+def test_an_occupancy_of_zero_is_unknown_where_blocks_fill_the_device() -> None:
+    """Kineto writes 0 where it cannot estimate it; of one warp on few SMs 0 is the rounded value."""
+    synth = Synth().kernel(0, 1, "full", blocks_per_sm=4.0, occupancy=0.0)
+    synth.kernel(1, 2, "tiny", blocks_per_sm=0.01, occupancy=0.0).kernel(
+        2, 3, "known", blocks_per_sm=4.0, occupancy=0.5
+    )
+    work = device_work(synth.run(), "occupancy")
+    assert work["occupancy"].to_list() == [None, 0.0, 0.5]

@@ -19,6 +19,7 @@ ACCELERATOR = "accelerator"
 ACCELERATOR_COPY = "dma_request"
 """Name of such work that moves memory; every other computes."""
 
+_UNKNOWN_OCCUPANCY = (pl.col("occupancy") == 0) & (pl.col("blocks_per_sm") >= 1)  # as one warp on an SM is not 0
 _ALWAYS = ("rank", "device", "kind", "start", "end")
 _LAUNCH = ("rank", "pid", "correlation")
 _LAUNCHED_ONLY = (
@@ -27,7 +28,7 @@ _LAUNCHED_ONLY = (
 )
 _NO_GPU = (
     "not applicable, because the accelerator of this trace (MTIA) records its work in another form; "
-    "`stepscope show other_devices` has its times"
+    "`stepscope show other_devices PATH` has its times"
 )
 _ON_THE_CPU = (
     f"not applicable, because nothing in this trace ran on an accelerator; if the job uses one, {RECORD_TRACE_ON_GPU}"
@@ -44,7 +45,10 @@ def device_work(run: Run, *columns: str) -> pl.DataFrame:
     more = [column for column in columns if column not in work.columns]
     if not more:
         return work
-    return work.hstack(run.optional("device", *more).filter(run.once(_is_work)))
+    added = run.optional("device", *more, *({"blocks_per_sm"} - set(more))).filter(run.once(_is_work))
+    if "occupancy" in more:
+        added = added.with_columns(occupancy=pl.when(~_UNKNOWN_OCCUPANCY.fill_null(False)).then("occupancy"))
+    return work.hstack(added.select(more))
 
 
 def work_names(run: Run) -> pl.Series:

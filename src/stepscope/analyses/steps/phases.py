@@ -68,15 +68,17 @@ def _figures(times: np.typing.NDArray[np.int64], whole: int, weight: int = 1) ->
 
 
 def _device_times(run: Run) -> dict[int, dict[str, list[int]]]:
-    """For each rank with device work and each phase, the device time of each traced step."""
+    """For each rank with device work and each phase, the device time of each traced step but empty ones."""
     try:
         found = launches(run)
     except MissingData:
         return {}
     by_rank = _launched(found)
     result: dict[int, dict[str, list[int]]] = {}
-    for step in traced_steps(run):
-        if step.rank in by_rank:
+    traced = traced_steps(run)
+    busy = {step.rank for step in traced if step.operators}
+    for step in traced:
+        if step.rank in by_rank and (step.operators or step.rank not in busy):
             calls, work = by_rank[step.rank]
             phases = result.setdefault(step.rank, {phase: [] for phase in PHASES})
             for phase, time in _of_step(step, calls, work).items():

@@ -167,8 +167,8 @@ def _flawed(sources: list[str], flaw: str) -> list[Block]:
     if not sources:
         return []
     if len(sources) == 1:
-        return [Text(f"The trace {_name(sources[0])} is {flaw}: this report covers the rest of it.")]
-    text = f"{{}} traces are {flaw}, the first {_name(sources[0])}: this report covers the rest of them."
+        return [Text(f"The trace {_name(sources[0])} is {flaw}: this report covers what could be read.")]
+    text = f"{{}} traces are {flaw}, the first {_name(sources[0])}: this report covers what could be read."
     return [Text(text, (Value(len(sources), "count"),))]
 
 

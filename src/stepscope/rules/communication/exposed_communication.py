@@ -47,6 +47,8 @@ from stepscope.models.limiting_rank import limiting_rank
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.10  # of the step: torch_tb_profiler's limit for communication
+BUCKET = 25 * 2**20 // 4  # elements of 4 bytes in a bucket of DistributedDataParallel, unless it is told another
+MOSTLY = 0.5  # of the exposed time
 ALONE = 0.99  # of the exposed time: other collectives with less do not change the figure
 
 
@@ -97,10 +99,11 @@ def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:
     if rows.is_empty():
         return None
     most = rows.row(0, named=True)
-    alone = rows["collective"].n_unique() == 1
+    alone = mostly = rows["collective"].n_unique() == 1
     if most["exposed"] is not None:
-        alone = most["exposed"] >= ALONE * float(rows["exposed"].sum())
-    return {**most, "alone": alone}
+        share = most["exposed"] / float(rows["exposed"].sum())
+        alone, mostly = share >= ALONE, share >= MOSTLY
+    return {**most, "alone": alone, "mostly": mostly}
 
 
 def _title(collective: str, group: str, row: Exposed, most: dict[str, str | int | None] | None) -> Title:
@@ -110,7 +113,9 @@ def _title(collective: str, group: str, row: Exposed, most: dict[str, str | int 
         return Title("Communication is exposed {} per step ({})", figures)
     who = collective + (f" of {group} parallelism" if group not in ("", "world") else "")
     if most and not most["alone"]:
-        return Title("Communication, mostly {}, is exposed {} per step ({})", (who, *figures))
+        if most["mostly"]:
+            return Title("Communication, mostly {}, is exposed {} per step ({})", (who, *figures))
+        return Title("Communication, largest part {}, is exposed {} per step ({})", (who, *figures))
     return Title("{} is exposed {} per step ({})", (who, *figures))
 
 
@@ -135,10 +140,13 @@ def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool)
 
 
 def _one_call(run: Run, rank: int) -> bool:
-    """Whether each step sends its gradients in one call: no bucket can be larger than that."""
+    """Whether each step sends its gradients in one call, or so little that one bucket holds it by default."""
     own = (pl.col("rank") == rank) & (pl.col("collective") == "all_reduce")
-    calls = collective_calls(run).filter(own).drop_nulls("step").group_by("step").len()["len"]
-    return len(calls) > 0 and calls.max() == 1
+    sent = collective_calls(run).filter(own).drop_nulls("step").group_by("step")
+    elements = pl.col("in_elements")
+    steps = sent.agg(calls=pl.len(), elements=elements.sum(), unknown=elements.is_null().any())
+    few = (steps["calls"] == 1) | (~steps["unknown"] & (steps["elements"] <= BUCKET))
+    return len(steps) > 0 and bool(few.all())
 
 
 def _sends_once(run: Run, rank: int) -> bool:

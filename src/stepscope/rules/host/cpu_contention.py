@@ -26,6 +26,7 @@ exactly.
 """
 
 from collections.abc import Iterator
+from math import ceil
 
 from stepscope.analyses.host.core_waits import UNCOUNTED, core_waits
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
@@ -76,14 +77,25 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=(
             Advice(text="Find the other processes, then stop or move them", code="top -o %CPU", language="shell"),
-            Advice(
-                text="Or pin the job to cores of its own",
-                code="taskset --cpu-list 0-7 python train.py",
-                language="shell",
-            ),
+            *_pinning(worst),
         ),
         ranks=tuple(row["rank"] for _, row in slow),
     )
+
+
+def _pinning(row: dict[str, float]) -> Iterator[Advice]:
+    """Cores for the job and for the others, where the others leave it most of them."""
+    cores, others = round(row["cores"]), ceil(row["others"])
+    if 2 * others <= cores:
+        code = (
+            f"taskset --cpu-list {_span(others, cores - 1)} python train.py\n"
+            f"taskset --all-tasks --cpu-list --pid {_span(0, others - 1)} PID  # each other process"
+        )
+        yield Advice(text="Or give the job and the others cores of their own", code=code, language="shell")
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def _cores(label: str, row: dict[str, float], who: str) -> Evidence:

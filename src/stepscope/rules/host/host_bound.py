@@ -58,6 +58,7 @@ SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hu
 MIN_SAMPLES = 5  # fewer samples name no line
 MIN_TIME = 200_000  # ns per step, absolute: a handful of calls into torch take as long, and no user can remove those
 KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
+MOST_OF_A_LAUNCH = 1_000_000  # ns: a kernel that waits longer for its launch waits for other work of the host
 FOLLOWS = 1.2  # of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it
 
 
@@ -199,11 +200,9 @@ def _idle(run: Run) -> Iterator[Finding]:
         )
     worst = max((row for row in slow if not row.inflated), key=lambda row: row.host / row.step)
     kernels = _kernels(run, worst)
+    launching = worst.host <= MOST_OF_A_LAUNCH * kernels
     yield Finding(
-        title=Title(
-            f"Launching {{}} {plural(kernels, 'kernel')} per step leaves the GPU idle {{}} ({{}})",
-            (Value(kernels, "count"), Value(worst.host, "ns"), Value(worst.host / worst.step, "ratio")),
-        ),
+        title=_idle_title(worst, kernels, launching=launching),
         cause="scheduling",
         evidence=_idle_evidence(worst, kernels),
         gain=Gain(
@@ -213,10 +212,18 @@ def _idle(run: Run) -> Iterator[Finding]:
             basis="GPU idle time without data wait or blocking calls",
             confidence="structural",
         ),
-        advice=_IDLE_ADVICE,
+        advice=_IDLE_ADVICE if launching else _GAP_ADVICE,
         ranks=tuple(row.rank for row in slow if not row.inflated),
         where=_places(run, worst.rank),
     )
+
+
+def _idle_title(row: DeviceIdle, kernels: float, *, launching: bool) -> Title:
+    idle = (Value(row.host, "ns"), Value(row.host / row.step, "ratio"))
+    if not launching:
+        return Title("Host code leaves the GPU idle {} per step ({})", idle)
+    kernel = plural(kernels, "kernel")
+    return Title(f"Launching {{}} {kernel} per step leaves the GPU idle {{}} ({{}})", (Value(kernels, "count"), *idle))
 
 
 def _idle_evidence(row: DeviceIdle, kernels: float) -> tuple[Evidence, ...]:
@@ -249,6 +256,9 @@ _SEVERAL = "Host code of several lines takes {} per step ({})"
 _SPREAD_ADVICE = (
     Advice(text="Replace Python loops over values by operators on tensors, first line first"),
     Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN", language="shell"),
+)
+_GAP_ADVICE = (
+    Advice(text="See what the host does in the longest gaps", code="stepscope show idle_gaps RUN", language="shell"),
 )
 _IDLE_ADVICE = (
     Advice(text="Compile the model into fewer, larger kernels", code="model = torch.compile(model)"),

@@ -182,7 +182,7 @@ def _evidence(
     ]
     if worst.wait < worst.waiting:
         hidden = worst.waiting - worst.wait
-        rows.append(Evidence(label="hidden data wait", value=hidden, unit="ns", source="bound"))
+        rows.append(Evidence(label="data wait behind GPU work", value=hidden, unit="ns", source="bound"))
     if facts.described and facts.workers is not None:
         rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
     victims = [row for row in waits if row not in culprits]
@@ -232,7 +232,7 @@ def _more_workers(facts: LoaderFacts, suggested: int | None, *, gpu: bool) -> Ad
     workers = facts.workers
     tried = suggested or min(2 * workers if workers else FIRST_TRY, MOST_WORKERS)
     options = f"num_workers={tried}, persistent_workers=True" + (", pin_memory=True" if gpu else "")
-    now = "" if workers is None else f"; now num_workers={workers}"
+    now = f", or double num_workers if it is {tried} or more" if workers is None else f"; now num_workers={workers}"
     basis = "" if suggested else ". Then try more, up to the number of cores"
     return Advice(text=f"Set {options}{facts.at}{now}{basis}", code=f"DataLoader(..., {options})")
 

@@ -78,7 +78,7 @@ def test_tables_and_sentences() -> None:
     tables, sentences = told(two_workers_in_step())
     assert tables == ["Stages of loading", "Calls in data loading", "DataLoader workers"]
     assert sentences == [
-        "A gap in a worker's lane was not recorded: of quick batches, only some are.",
+        "Gaps in a worker's lane were not recorded: quick batches are sampled.",
         "6 of 12 recorded batches were late, by 3.6e+07 on average.",
         "Training stalls 3.6e+07 every 2 batches, once per round of workers: the workers run in lockstep.",
     ]

@@ -23,7 +23,7 @@ def product(gpu: str) -> Synth:
 
 
 def test_kinds_of_work_and_utilization() -> None:
-    chart, table, sentence = SECTION.build(product("NVIDIA A100-SXM4-40GB").run())
+    chart, table, meaning, sentence = SECTION.build(product("NVIDIA A100-SXM4-40GB").run())
     assert isinstance(chart, Roofline)
     assert (chart.title, chart.bandwidth) == ("Roofline of A100 40GB", 1.555e12)
     assert chart.roofs == (Roof("float16", 312e12),)
@@ -31,7 +31,8 @@ def test_kinds_of_work_and_utilization() -> None:
     assert (point.label, point.total) == ("GEMM", 5 * MS)
     assert point.speed == pytest.approx(2 * 8192**3 / 5e-3)
     assert point.intensity == pytest.approx(2 * 8192**3 / (3 * 2 * 8192**2))
-    assert isinstance(table, Table) and isinstance(sentence, Text)
+    assert isinstance(table, Table) and isinstance(sentence, Text) and isinstance(meaning, Text)
+    assert meaning.text.startswith("Roofline efficiency: the least time")
     assert table.rows[0][:4] == ("GEMM", 5 * MS, 1.0, 1.0)
     assert text(sentence) == (
         "Model FLOPs utilization: 35 % of the peak of A100 40GB, over 1 step; "

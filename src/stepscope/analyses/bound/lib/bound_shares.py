@@ -1,5 +1,6 @@
 """Shares of a rank's mean steady step, before a limit is named."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,9 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+_NO_USE = re.compile(r"^not applicable, because ")  # how what nothing could record begins
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
     """As in `bound`; `named_host` is the part of host with a cause other than calling operators from Python.
@@ -54,6 +58,7 @@ class Shares:
     def without_device(self, how: str, lines: float) -> "Shares":
         """The same where nobody watched the device: of the host, only `lines` that cannot wait for it are certain."""
         host = lines if lines > 0 else None
-        lacks = f"what the device does in a step: {how}"
+        known, why = _NO_USE.subn("", how)
+        lacks = known if why else f"what the device does in a step: {how}"
         unknown = replace(self, device=None, communication=None, memory=None, lacks=lacks, how=how)
         return replace(unknown, host=host, named_host=lines)

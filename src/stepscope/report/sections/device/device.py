@@ -28,6 +28,7 @@ _OTHER = {
     "rank": "rank", "device": "device", "span": "span", "compute_busy": "compute", "exposed_memory": "exposed copies",
     "idle": "idle",
 }  # fmt: skip
+_LOAD = {"helper core wait": "core wait of workers", "core wait": "core wait of training"}
 _UNITS: dict[str, Unit] = {"ratio": "ratio", "cores": "count", "bytes": "bytes", "watts": "watts"}
 
 
@@ -63,8 +64,9 @@ def _load(run: Run) -> list[Block]:
     table = device_summary(run)
     blocks: list[Block] = []
     for unit in table["unit"].unique(maintain_order=True):
+        what = pl.col("what").replace(_LOAD)
         rows = table.filter(pl.col("unit") == unit).select(
-            pl.format("{}, cores", "what") if unit == "cores" else pl.col("what"), "samples", "mean", "max", "min"
+            pl.format("{}, cores", what) if unit == "cores" else what, "samples", "mean", "max", "min"
         )
         shown = _UNITS.get(unit)
         columns: Columns = (

@@ -13,7 +13,7 @@ __all__ = ["SECTION"]
 _SHOWN = 10
 _PARTS = 2  # of a path: the file and its folder tell one file of a project from another
 _HEADINGS = {
-    "rank": "rank", "phase": "phase", "place": "line", "text": "code", "call": "calls into", "time": "mean per step",
+    "rank": "rank", "phase": "phase", "place": "line", "text": "code", "time": "mean per step",
     "share": "share of step",
 }  # fmt: skip
 
@@ -24,6 +24,8 @@ def build(run: Run) -> list[Block]:
     table = (
         lines(run)
         .with_columns(place.alias("place"), pl.col("phase").replace(PHASES))
+        .group_by("rank", "phase", "place", "text", maintain_order=True)
+        .agg(pl.col("time", "share").sum())
         .sort("time", descending=True, maintain_order=True)
     )
     return excerpt("", lines, table, _HEADINGS, limit=_SHOWN, name="lines")

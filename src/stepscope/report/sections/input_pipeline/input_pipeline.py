@@ -28,11 +28,12 @@ _KINDS = (
 _HANDING_OVER = {"enqueueing": "serializing and sending", "sending": "serializing and sending"}
 _DISTURBED = 0.1  # of the time of fetches: waits for a core that short change no conclusion
 _SEEN = 0.9  # of the time: a gap as wide as a batch is asked about
-_BLANK = "A gap in a worker's lane was not recorded: of quick batches, only some are."
+_BLANK = "Gaps in a worker's lane were not recorded: quick batches are sampled."
+_NESTED = "Transforms within transforms count in both: no share is given where the total exceeds the process time."
 _REGULAR = 0.5  # of the distances between stalls: with less there is no pattern to tell
 _STAGE = {
     "rank": "rank", "loader": "loader", "stage": "stage", "where": "where", "count": "count", "mean": "mean",
-    "wall": "total", "cpu": "CPU time", "waiting": "waiting", "share": "share of recording",
+    "wall": "total", "cpu": "CPU time", "waiting": "waiting", "share": "share of process time",
 }  # fmt: skip
 _WORKER = {
     "rank": "rank", "loader": "loader", "worker": "worker", "batches": "batches", "busy": "busy", "running":
@@ -55,9 +56,12 @@ def build(run: Run) -> list[Block]:
             raise MissingData("spans of the input pipeline", how=RECORD_LOADING)
         return []
     stages = loader_stages(run)
+    nested = bool((stages["share"] > 1).any())
+    stages = stages.with_columns(share=pl.when(pl.col("share") <= 1).then("share"))
     blocks = excerpt(
         "Stages of loading", loader_stages, stages, _told(stages, _STAGE), limit=_STAGES, name="loader_stages"
     )
+    blocks += [Text(_NESTED)] if nested else []
     calls = _optional(loader_transforms, run)
     if calls is not None:
         title, headings = "Calls in data loading", _told(calls, _CALL)

@@ -13,10 +13,14 @@ from stepscope.report.sections import RANKS_SHOWN, excerpt, has_device_work, is_
 __all__ = ["SECTION"]
 
 _HEADINGS = {
-    "rank": "rank", "kind": "kind of work", "total": "total", "share": "share of computing", "known": "known",
-    "roofline": "of the roofline", "lost": "lost", "speed": "speed", "bandwidth": "bandwidth",
+    "rank": "rank", "kind": "kind of work", "total": "total", "share": "share of computing", "known": "FLOPs known",
+    "roofline": "roofline efficiency", "lost": "time lost", "speed": "speed", "bandwidth": "bandwidth",
 }  # fmt: skip
 
+_MEANING = (
+    "Roofline efficiency: the least time at peak arithmetic or memory speed, as a share of the measured time. "
+    "Time lost is the rest."
+)
 _SECOND = 1e9  # ns
 _LIGHT = "vector"  # what the arithmetic outside of tensor and matrix cores is called
 
@@ -28,7 +32,7 @@ def build(run: Run) -> list[Block]:
     blocks = excerpt("", roofline_kinds, table, _HEADINGS, limit=RANKS_SHOWN, name="roofline_kinds")
     if table["gpu"].is_null().all():
         return [*blocks, Text("No roofline: the peaks of this device are unknown.")]
-    return [*_chart(run), *blocks, *_utilization(run)]
+    return [*_chart(run), *blocks, Text(_MEANING), *_utilization(run)]
 
 
 def _chart(run: Run) -> list[Block]:

@@ -3,7 +3,7 @@
 import polars as pl
 
 from stepscope.analyses.steps.phases import phases
-from stepscope.core.report import Block, Section
+from stepscope.core.report import Block, Section, Text
 from stepscope.core.run import Run
 from stepscope.report.sections import RANKS_SHOWN, excerpt
 from stepscope.report.step_bar import PHASES
@@ -12,6 +12,7 @@ __all__ = ["SECTION"]
 
 _PHASES = 5  # rows of each rank
 _NAMES = dict(zip(("Dataloader", "Forward", "Backward", "Optimization", "Others"), PHASES.values(), strict=True))
+_HIDDEN = "Data wait includes waits while the GPU works. The verdict leaves these out."
 _SPREAD = {"total": "total", "min": "min", "avg": "mean", "max": "max", "ratio": "share"}
 
 
@@ -23,6 +24,7 @@ def build(run: Run) -> list[Block]:
     blocks = _side("On the CPU", "cpu", table)
     if table["gpu_total"].is_not_null().any():
         launched = pl.col("gpu_total") > 0  # a phase that launched nothing has no time there: not one of zero
+        blocks += [Text(_HIDDEN)] if (table["phase"] == PHASES["data_wait"]).any() else []
         gpu = [f"gpu_{name}" for name in _SPREAD]
         blocks += _side("On the GPU", "gpu", table.with_columns(pl.when(launched).then(pl.col(gpu))))
     return blocks

@@ -30,6 +30,9 @@ _AS_KERNELS = (
     "Here, as in TensorBoard, collectives on a device count as kernels unless the trace links them to a call. "
     "For exposed communication see Devices and host load."
 )
+_AS_TENSORBOARD = (
+    "Divided as in TensorBoard: traced steps only, and what the device does hides the host. The verdict may differ."
+)
 _NO_STEPS = "From the first to the last event: no steps are marked."
 
 
@@ -41,11 +44,10 @@ def build(run: Run) -> list[Block]:
     bars = Bars("One traced step, mean", "ns", parts)
     if not marks_steps(run):
         return [replace(bars, title="Whole recording"), Text(_NO_STEPS), *_collectives(run)]
-    if table.height == 1:
-        return [bars, Text("One traced step."), *_collectives(run)]
     return [
         bars,
-        _mean_of(table),
+        Text("One traced step.") if table.height == 1 else _mean_of(table),
+        Text(_AS_TENSORBOARD),
         *_collectives(run),
     ]
 

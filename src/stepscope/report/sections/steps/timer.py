@@ -29,11 +29,11 @@ def _throughput(table: pl.DataFrame) -> list[Block]:
     if table["ips_avg"].null_count() == table.height:
         return []  # the samples of a batch were not counted
     columns: Columns = (
-        ("rank", None), ("steps", "count"), ("left out", "count"), ("samples/s, min", None), ("mean", None),
-        ("max", None), ("data wait share", "ratio"),
+        ("rank", None), ("steps", "count"), ("left out", "count"), ("min samples/s", None), ("mean samples/s", None),
+        ("max samples/s", None), ("data wait share", "ratio"),
     )  # fmt: skip
     names = ["rank", "steps", "left_out", *(f"ips_{spread}" for spread in _SPREAD), "reader_ratio"]
     return [ranked("Throughput", columns, tuple(table.select(names).iter_rows()))]
 
 
-SECTION = Section(title="Timer", order=40, build=build)
+SECTION = Section(title="Step time and throughput", order=40, build=build)

@@ -166,7 +166,7 @@ def _say_shares(prose: _Prose, run: Run) -> None:
     row = limiting_row(run)
     if row is None:
         return
-    words_of = _SHARES if has_gpu(run) else _SHARES | {"host": "Python and files"}
+    words_of = _SHARES if has_gpu(run) else _SHARES | {"host": "Python and file I/O"}
     known = {words: row[name] for name, words in words_of.items() if row[name]}
     if known:
         shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
