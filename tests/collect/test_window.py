@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from .forked_jobs import Jobs, forked_jobs
-from .window_job import END, JOB, events, outcome, rows, within
+from .window_job import END, JOB, WHOLE_LOOK, events, outcome, rows, within
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("torch")
 
-RunJob = Callable[[str], dict[str, Any]]
+RunJob = Callable[..., dict[str, Any]]
 SOURCE = Path(__file__).parents[2] / "src"
 
 
@@ -29,8 +29,8 @@ def jobs() -> Iterator[Jobs]:
 def run_job(jobs: Jobs, tmp_path: Path) -> RunJob:
     """Runs JOB and a script; gives its last line, its stderr, the windows and the notes."""
 
-    def run(script: str) -> dict[str, Any]:
-        code, told, errors = jobs.run(JOB + textwrap.dedent(script) + END, tmp_path)
+    def run(script: str, before: str = "") -> dict[str, Any]:
+        code, told, errors = jobs.run(JOB + before + textwrap.dedent(script) + END, tmp_path)
         assert code == 0, errors
         lines = told.splitlines()
         return {
@@ -138,17 +138,15 @@ def test_a_step_with_too_many_events_is_never_recorded(run_job: RunJob) -> None:
 
 
 def test_as_many_steps_as_the_events_allow(run_job: RunJob) -> None:
-    job = run_job("""
-    window = window(SCHEDULE, trace_events=90_000, trace_seconds=120); train(window, 8, operators=3000); window.close()
-    """)
+    script = "window = window(SCHEDULE, trace_events=90_000, trace_seconds=120); train(window, 8, operators=3000)"
+    job = run_job(script, WHOLE_LOOK)
     assert outcome(job) == [("recorded", 4, 5, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"].startswith("2 of 3 steps: a step holds about ")
 
 
 def test_where_one_step_fits_the_look_is_the_trace(run_job: RunJob) -> None:
-    job = run_job("""
-    window = window(SCHEDULE, trace_events=50_000, any_step=True); train(window, 8, operators=3000); window.close()
-    """)
+    script = "window = window(SCHEDULE, trace_events=50_000, any_step=True); train(window, 8, operators=3000)"
+    job = run_job(script, WHOLE_LOOK)
     assert outcome(job) == [("recorded", 2, 2, "window-000.pt.trace.json")]
     assert job["windows"][0]["reason"].startswith("1 of 3 steps: a step holds about ")
     assert job["flags"] == {"0": 0, "1": 0, "2": 2, "3": 2, "4": 0, "5": 0, "6": 0, "7": 0, "8": 0}
@@ -163,7 +161,7 @@ def test_where_one_step_fits_the_look_is_the_trace(run_job: RunJob) -> None:
 
 
 def test_steps_that_were_asked_for_are_recorded_after_the_look(run_job: RunJob) -> None:
-    job = run_job("window = window(SCHEDULE, trace_events=50_000); train(window, 8, operators=3000); window.close()")
+    job = run_job("window = window(SCHEDULE, trace_events=50_000); train(window, 8, operators=3000)", WHOLE_LOOK)
     assert outcome(job) == [("recorded", 4, 4, "window-000.pt.trace.json")]
 
 

@@ -52,6 +52,12 @@ def train(window, steps, before=lambda step: None, operators=0):
 SCHEDULE = {"skip_first": 0, "wait": 3, "warmup": 1, "active": 3, "repeat": 1}
 """
 
+WHOLE_LOOK = """
+import stepscope.collect.torch_profiler.window as traced_window
+
+traced_window.LOOK_CPU_NS *= 20  # a busy machine takes 4 µs of CPU time for an event, an idle one 1.2 µs
+"""
+
 END = """
 print(json.dumps({"flags": flags, "live": window.live}))
 """

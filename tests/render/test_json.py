@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import polars as pl
 
-from stepscope.core.finding import Place
+from stepscope.core.finding import Advice, Place
 from stepscope.core.report import Overlap
 from stepscope.core.schema import Column
 from stepscope.render.document import Report
@@ -148,3 +148,12 @@ def test_what_a_finding_may_carry_is_written(report: Report) -> None:
     assert written["gain"]["pool"] == "data-wait"
     assert written["trial"] == "stepscope tune -- python train.py"
     assert document["overlaps"] == [{"findings": [0, 1], "most_ns": 20_000_000, "step_ns": 150_000_000}]
+
+
+def test_commands_of_advice_name_the_run(report: Report) -> None:
+    """A command in the JSON, which the page shows, can be pasted."""
+    (block, *_) = report.findings
+    advice = Advice(text="See all lines", code="stepscope show lines RUN", language="shell")
+    block = replace(block, finding=replace(block.finding, advice=(advice,)))
+    document: Any = report_document(replace(report, findings=(block,), run=replace(report.run, path="runs/a b")))
+    assert document["findings"][0]["advice"][0]["code"] == "stepscope show lines 'runs/a b'"

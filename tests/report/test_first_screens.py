@@ -52,9 +52,17 @@ def captured() -> Synth:
     return synth.kernel(60, 62, correlation=0).host("hipStreamEndCapture", "runtime", 60, 61)
 
 
+def memory() -> Synth:
+    """Six kinds of blocks, none freed: the file of a memory timeline."""
+    synth = Synth()
+    for at, category in enumerate(("activation", "gradient", "parameter", "input", "temporary", "unknown")):
+        synth.add("memory", time=at * MS, bytes=1000 - at, category=category, total_allocated=1000 * (at + 1))
+    return synth
+
+
 KINDS = {
     "training": healthy(wait=60), "nothing-found": healthy(), "inference": inference(), "no-steps": without_steps(),
-    "graph-capture": captured(),
+    "graph-capture": captured(), "memory": memory(),
 }  # fmt: skip
 
 
@@ -86,11 +94,18 @@ def test_each_fits_and_says_where_the_time_goes(name: str, width: int) -> None:
     assert len(lines) <= LINES
     assert max(map(len, lines)) <= width
     blocks = SECTIONS.get("summary").build(KINDS[name].run())
-    assert any(isinstance(block, Bars) for block in blocks) == (name != "graph-capture"), "nothing runs there"
+    assert any(isinstance(block, Bars) for block in blocks) == (name not in ("graph-capture", "memory")), "nothing runs"
     tables = [block for block in blocks if isinstance(block, Table)]
     assert (name == "training") == (not tables)
     assert all(0 < len(table.rows) <= LARGEST for table in tables)
     assert "stepscope view synthetic" in lines[-1]
+
+
+def test_a_file_of_memory_says_what_fills_the_peak() -> None:
+    text = screen(memory().run())
+    assert text.startswith("Unknown: this file holds memory and no times")
+    assert "Memory at the peak of the device, rank 0\n" in text
+    assert "activation" in text and "training steps" not in text
 
 
 def test_where_nothing_is_found_the_largest_lines_are_told_without_a_trace() -> None:

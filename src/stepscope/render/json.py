@@ -5,7 +5,7 @@ Times are integers in nanoseconds, shares are ratios from 0 to 1, and what is un
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import assert_never
 
 import polars as pl
@@ -27,6 +27,7 @@ from stepscope.core.report import (
     Verdict,
 )
 from stepscope.core.schema import Column
+from stepscope.render.commands import with_path
 from stepscope.render.document import Page, Part, Report
 from stepscope.render.finite import finite
 from stepscope.render.format import sentence, text, title_text
@@ -47,7 +48,7 @@ def report_document(report: Report) -> dict[str, object]:
         "version": VERSION,
         "run": asdict(report.run),
         "verdict": _verdict(report.verdict),
-        "findings": [_finding(block) for block in report.findings],
+        "findings": [_finding(block, report.path) for block in report.findings],
         "overlaps": [asdict(overlap) for overlap in report.overlaps],
         "checked": report.checked,
         "unchecked": [asdict(unchecked) for unchecked in report.unchecked],
@@ -92,7 +93,7 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _finding(block: FindingBlock) -> dict[str, object]:
+def _finding(block: FindingBlock, path: str = "") -> dict[str, object]:
     finding: Finding = block.finding
     return {
         "rule": block.rule,
@@ -102,7 +103,7 @@ def _finding(block: FindingBlock) -> dict[str, object]:
         "gain": asdict(finding.gain) if finding.gain else None,
         "evidence": [asdict(evidence) for evidence in finding.evidence],
         "where": [asdict(place) for place in finding.where],
-        "advice": [asdict(advice) for advice in finding.advice],
+        "advice": [asdict(replace(advice, code=with_path(advice.code, path))) for advice in finding.advice],
         "trial": finding.trial,
     }
 

@@ -13,6 +13,7 @@ from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, nothing_whole
 from stepscope.analyses.lib.job_command import job_command
+from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.steady_steps import marks_steps, steady_steps
 from stepscope.core.boundary import Failure, attempt
@@ -24,6 +25,7 @@ from stepscope.core.run import Run
 from stepscope.models.limiting_rank import limiting_row, removable
 from stepscope.render.document import Unchecked
 from stepscope.report.graph_capture import captures
+from stepscope.report.memory_only import holds_memory_only
 from stepscope.report.overlaps import held, overlaps, pool_of
 from stepscope.report.places import with_source
 from stepscope.report.trials import with_trial
@@ -45,6 +47,7 @@ _OF_STEP = re.compile(r" (per|of) step$")  # behind a label
 _CAPTURED = (
     "kernels are captured into a device graph here, they do not run. Trace a replay of the graph to see their times"
 )
+_MEMORY_ONLY = f"this file holds memory and no times. For those, {RECORD_TRACE}"
 _SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
 
 
@@ -209,6 +212,8 @@ def _verdict(run: Run) -> Verdict:
         return Verdict("unknown", None, None, "the trace is cut off before the end of its first step", next_step=AGAIN)
     if captures(run):
         return Verdict("unknown", None, None, _CAPTURED)
+    if holds_memory_only(run):
+        return Verdict("unknown", None, None, _MEMORY_ONLY, next_step=RECORD_TRACE)
     try:
         table = bound(run)
     except MissingData as missing:

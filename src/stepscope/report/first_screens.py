@@ -23,11 +23,12 @@ from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Analysis, Run, chain
 from stepscope.report.diagnose import Diagnosis, diagnose
 from stepscope.report.graph_capture import captures
+from stepscope.report.memory_only import holds_memory_only, what_fills_the_peak
 from stepscope.report.speed_limit import speed_limit
 
 __all__ = ["Kind", "checks_done", "kind", "where_the_time_goes"]
 
-Kind = Literal["training", "no-steps", "inference", "graph-capture", "nothing-found"]
+Kind = Literal["training", "no-steps", "inference", "graph-capture", "memory", "nothing-found"]
 
 LARGEST = 5  # kernels, operators or lines: what a person compares at a glance
 FEW_FINDINGS = 1  # beside more of them there is no room, and no need, for what is large but no problem
@@ -42,6 +43,8 @@ def kind(run: Run) -> Kind:
     """Which first screen a run has."""
     if captures(run):
         return "graph-capture"
+    if holds_memory_only(run):
+        return "memory"
     ranks = run.per_rank(_traced_ranks, chain)
     if ranks and set(ranks) <= set(inferring_ranks(run)):
         return "inference"
@@ -53,6 +56,8 @@ def kind(run: Run) -> Kind:
 def where_the_time_goes(run: Run) -> list[Block]:
     """What kind of run it is, unless it trains, and what takes the most time if few findings say so."""
     found = kind(run)
+    if found == "memory":
+        return what_fills_the_peak(run)
     told = (
         found in _SAYS
         and not nothing_whole(run)

@@ -55,7 +55,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=int(min(found.delay, found.step) / 2),
             high_ns=int(min(found.delay, found.step)),
             step_ns=int(found.step),
-            basis="delay of this rank behind the last of the others",
+            basis="time from the arrival of the last other rank to that of this rank",
             confidence="structural",
             pool="communication",
         ),

@@ -93,9 +93,13 @@ def _evidence(row: DeviceIdle, calls: pl.DataFrame) -> tuple[Evidence, ...]:
     count = float(calls["calls"].sum()) / row.steps
     return (
         Evidence(
-            label="GPU idle after syncs", value=row.sync, unit="ns", source="blocking_syncs", share=row.sync / row.step
+            label="GPU idle after calls",
+            value=row.sync,
+            unit="ns",
+            source="blocking_syncs",
+            share=row.sync / row.step,
         ),
-        Evidence(label="host blocked per step", value=blocked, unit="ns", source="blocking_syncs"),
+        Evidence(label="time in blocking calls", value=blocked, unit="ns", source="blocking_syncs"),
         Evidence(label="blocking calls per step", value=count, unit="count", source="blocking_syncs"),
     )
 

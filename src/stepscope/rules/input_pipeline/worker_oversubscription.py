@@ -158,7 +158,7 @@ def _threads(run: Run, rank: int) -> int | None:
 
 
 _BASIS = {
-    False: "one thread per worker, doing 0 % to 33 % of the work of the others",
+    False: "one thread per worker, which also does 0–33 % of what its extra threads did",
     True: "one thread per worker; threads that wait may spin, so 67 % of their CPU time up to the whole load time",
 }
 _ADVICE = (

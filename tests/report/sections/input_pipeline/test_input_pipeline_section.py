@@ -79,7 +79,7 @@ def test_tables_and_sentences() -> None:
     assert tables == ["Stages of loading", "Calls in data loading", "DataLoader workers"]
     assert sentences == [
         "Gaps in a worker's lane were not recorded: quick batches are sampled.",
-        "6 of 12 recorded batches were late, by 3.6e+07 on average.",
+        "6 of 12 recorded batches came late, by 3.6e+07 on average.",
         "Training stalls 3.6e+07 every 2 batches, once per round of workers: the workers run in lockstep.",
     ]
 

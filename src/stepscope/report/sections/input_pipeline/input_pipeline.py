@@ -164,8 +164,8 @@ def _late(run: Run) -> list[Block]:
             )
         ]
     mean = float(late["late"].sum()) / late.height
-    batches_told = many(batches.height, "recorded batch was", "recorded batches were")
-    text = f"{{}} of {batches_told} late, by {{}} on average."
+    batches_told = many(batches.height, "recorded batch", "recorded batches")
+    text = f"{{}} of {batches_told} came late, by {{}} on average."
     return [Text(text, (Value(late.height, "count"), Value(batches.height, "count"), Value(mean, "ns")))]
 
 

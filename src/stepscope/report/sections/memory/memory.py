@@ -5,10 +5,11 @@ import polars as pl
 from stepscope.analyses.memory.memory_at_peak import memory_at_peak
 from stepscope.analyses.memory.memory_curve import memory_curve
 from stepscope.analyses.memory.memory_peaks import memory_peaks
-from stepscope.core.report import Bar, Block, Line, Lines, Section, Table
+from stepscope.core.report import Bar, Block, Line, Lines, Section
 from stepscope.core.run import Run
 from stepscope.core.time_slice import began
-from stepscope.report.sections import RANKS_SHOWN, Columns, excerpt
+from stepscope.report.memory_only import DEVICE, by_category, device_name, fullest_device
+from stepscope.report.sections import RANKS_SHOWN, excerpt
 
 __all__ = ["SECTION"]
 
@@ -18,7 +19,6 @@ _PEAKS = {
     "median growth per step",
 }  # fmt: skip
 _HOLDERS = {"operator": "operator", "module": "module", "bytes": "bytes", "share": "share", "blocks": "blocks"}
-_KEYS = ["rank", "device_type", "device"]
 _LEVELS = {"allocated": "allocated", "reserved": "reserved"}
 _HELD = 5  # rows of what fills a peak: the rest is seldom worth a change
 
@@ -28,21 +28,13 @@ def build(run: Run) -> list[Block]:
         return []  # few runs record it: `stepscope show memory_peaks` says how
     peaks = memory_peaks(run)
     blocks = excerpt("Peaks", memory_peaks, peaks, _PEAKS, limit=RANKS_SHOWN, name="memory_peaks")
-    device = _fullest(peaks)
+    device = fullest_device(peaks)
     return [*_curve(run, device), *_living(run, device), *blocks]
-
-
-def _fullest(peaks: pl.DataFrame) -> pl.DataFrame:
-    """The fullest device; an accelerator rather than the CPU, which seldom runs out."""
-    level = pl.coalesce("allocated", "rise")
-    order = peaks.with_columns(on_cpu=pl.col("device_type").eq_missing("CPU"), level=level)
-    order = order.sort("on_cpu", "share", "level", descending=[False, True, True], nulls_last=True)
-    return order.select(_KEYS).head(1)
 
 
 def _curve(run: Run, device: pl.DataFrame) -> list[Block]:
     """Memory of the device over time, and what it holds."""
-    curve = memory_curve(run).join(device, on=_KEYS, how="semi", nulls_equal=True)
+    curve = memory_curve(run).join(device, on=DEVICE, how="semi", nulls_equal=True)
     if curve.height < 2:
         return []
     known = {name: label for name, label in _LEVELS.items() if curve[name].null_count() < curve.height}
@@ -52,7 +44,7 @@ def _curve(run: Run, device: pl.DataFrame) -> list[Block]:
     lines = tuple(Line(label, tuple(since.select("time", name).iter_rows())) for name, label in known.items())
     capacity = curve["capacity"].drop_nulls()
     limits = (Bar("capacity", capacity[0]),) if len(capacity) else ()
-    title, start = f"Memory of {_place(device)}", began(run)
+    title, start = f"Memory of {device_name(device)}", began(run)
     return [
         Lines(
             title, "time", "ns", "bytes", lines, limits=limits, began=first,
@@ -61,18 +53,12 @@ def _curve(run: Run, device: pl.DataFrame) -> list[Block]:
     ]  # fmt: skip
 
 
-def _place(device: pl.DataFrame) -> str:
-    rank, kind, number = device.row(0)
-    place = " ".join(str(part) for part in (kind, number) if part is not None)
-    return f"{place or 'the device'}, rank {rank}"
-
-
 def _living(run: Run, device: pl.DataFrame) -> list[Block]:
     """Memory at the peak of a device, and who allocated it."""
-    rows = memory_at_peak(run).join(device, on=_KEYS, how="semi", nulls_equal=True)
+    rows = memory_at_peak(run).join(device, on=DEVICE, how="semi", nulls_equal=True)
     if rows.is_empty():
         return []
-    blocks: list[Block] = [_by_category(rows, _place(device))]
+    blocks: list[Block] = [by_category(rows, device_name(device))]
     named = rows.filter(pl.any_horizontal(pl.col("operator", "module").is_not_null()))
     if named.height:
         held = named.group_by("operator", "module").agg(pl.col("bytes", "share", "blocks").sum())
@@ -80,14 +66,6 @@ def _living(run: Run, device: pl.DataFrame) -> list[Block]:
         limit = _HELD
         blocks += excerpt("Allocated by", memory_at_peak, held, _HOLDERS, limit=limit, name="memory_at_peak")
     return blocks
-
-
-def _by_category(rows: pl.DataFrame, place: str) -> Table:
-    sums = rows.group_by("category").agg(pl.col("bytes", "share").sum())
-    sums = sums.sort("bytes", "category", descending=[True, False])
-    columns: Columns = (("category", None), ("bytes", "bytes"), ("share", "ratio"))
-    title = f"Memory at the peak of {place}"
-    return Table(title, columns, tuple(sums.iter_rows()), source="memory_at_peak")
 
 
 SECTION = Section(title="Memory", order=95, group="memory", build=build)
