@@ -16,8 +16,8 @@ ALL = sorted(PluginGroup("analyses", Analysis).load().items())
 NAMES_RANKS = {"clock-offsets"}
 """Tables with numbers of ranks in other columns than `rank`, and in texts."""
 
-NOT_STRETCHED = {"clock-offsets", "gpu-counters", "overview"}
-"""Figures that do not scale with the clock: bounds a ns wide, stretches of a fixed length, facts in rows."""
+NOT_STRETCHED = {"bound", "clock-offsets", "gpu-counters", "overview"}
+"""Figures that do not scale with the clock: a profiler's cost, bounds a ns wide, stretches of a fixed length, facts."""
 
 PER_TIME = ("GB/s",)
 """Units that shrink when times grow."""

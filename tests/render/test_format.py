@@ -200,11 +200,13 @@ def test_a_verdict_without_figures_invents_none() -> None:
         "Data-loading bound: 11 % of each 20 ms step waits for data, and 14 % for CPU cores that loader workers use."
     )
     assert sentence(Verdict("input", None, None)) == "Data-loading bound: most of each step waits for data."
-    hidden = Verdict(
-        "unknown", None, 4_430_000, "no lines", steps=1, unexplained=0.93, why_unexplained="Stacks slow it"
+    slowed = Verdict("host", 0.27, 40_000_000, share_unrecorded=0.158, likely=True)
+    assert sentence(slowed) == (
+        "Host-bound, likely: the device idles 27 % (16–27 % without the profiler's cost) of each 40 ms step while the "
+        "host runs Python, I/O and launches."
     )
-    assert sentence(hidden) == (
-        "Unknown: the device idles 93 % of one 4.43 ms step, and the trace cannot say why. Stacks slow it."
+    assert "kernels take 85 % (85–91 % without the profiler's cost)" in sentence(
+        Verdict("device", 0.85, 40_000_000, share_unrecorded=0.91)
     )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
     assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."

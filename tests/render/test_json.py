@@ -55,6 +55,8 @@ def test_a_report_is_as_promised(report: Report) -> None:
         "ranks": [0],
         "steps": 117,
         "next": "",
+        "share_unrecorded": None,
+        "likely": False,
     }
     assert document["findings"][0] == {  # type: ignore[index]
         "rule": "input-bound",

@@ -67,10 +67,10 @@ class Verdict:
     Share and step are those of `rank`; `ranks` are all that the limit holds for to a like extent, of the `of_ranks`
     that were judged. `steps` is the number of steps that the mean is over: 0 if the source marks none and `step_ns` is
     all of its time, None if unknown. `on_cpu`: no accelerator computes in this run. `opened` of the `world_size` ranks
-    of the job were read, 0 where that is unknown. `unexplained` is the share in which the device idles for a cause
-    that could not be told, where it is larger than `share`, else None; `why_unexplained` says what hides the cause.
+    of the job were read, 0 where that is unknown. `share_unrecorded` is the share without what the profiler cost, None
+    where the step was timed without one; `likely` says that the limit hangs by that cost.
     `gaps` are the longest times (ns) without device work, and what the host did in each, where a few make up most of
-    that share: then nothing is hidden.
+    the idle time of a trace without steps.
     `cpu_contention` is the part of an input share in which training waits for cores that its loader's workers have.
     `next_step` is what to record, or to do, so that more is known; empty where nothing is missing.
     """
@@ -86,8 +86,8 @@ class Verdict:
     on_cpu: bool = False
     opened: int = 0
     world_size: int = 0
-    unexplained: float | None = None
-    why_unexplained: str = ""
+    share_unrecorded: float | None = None
+    likely: bool = False
     gaps: tuple[tuple[float, str], ...] = ()
     cpu_contention: float = 0.0
     next_step: str = ""

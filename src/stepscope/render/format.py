@@ -164,18 +164,18 @@ def sentence(verdict: Verdict) -> str:
     """
     if verdict.bound == "unknown":
         why = plain(verdict.why_unknown or "the run does not say where its time goes", limit=400).removesuffix(".")
-        if verdict.unexplained is not None:
-            return f"Unknown: the device idles {_idle(verdict, f' of {_of_step(verdict)}')}."
         return f"Unknown: {why}."
     of_step = _of_step(verdict)
-    share = f"{quantity(verdict.share, 'ratio')} of {of_step}" if verdict.share is not None else f"most of {of_step}"
-    bound = f"{_BOUNDS[verdict.bound]}{_on_ranks(verdict)}{_of_world(verdict)}"
+    share = f"{_share(verdict)} of {of_step}" if verdict.share is not None else f"most of {of_step}"
+    likely = ", likely" if verdict.likely else ""
+    bound = f"{_BOUNDS[verdict.bound]}{likely}{_on_ranks(verdict)}{_of_world(verdict)}"
     if verdict.bound == "device" and verdict.on_cpu:
         bound += " (CPU)"
     whose = f" (figures of rank {verdict.rank})" if len(verdict.ranks) > 1 and verdict.rank is not None else ""
-    return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_unexplained(verdict)}{_caution(verdict.steps)}"
+    return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_longest_gaps(verdict)}{_caution(verdict.steps)}"
 
 
+_WORTH_A_RANGE = 0.02  # of the step: two runs differ by as much
 _BOUNDS = {
     "input": "Data-loading bound",
     "host": "Host-bound",
@@ -215,7 +215,7 @@ def _of_step(verdict: Verdict) -> str:
         return "each step"
     length = quantity(verdict.step_ns, "ns")
     if verdict.steps == 0:
-        return f"the {length} from first to last device work"
+        return f"the {length} from first to last {'operator' if verdict.on_cpu else 'device work'}"
     return f"{'one' if verdict.steps == 1 else 'each'} {length} step"
 
 
@@ -238,19 +238,17 @@ def _of_world(verdict: Verdict) -> str:
     return f" ({_count(verdict.opened)} of {_count(verdict.world_size)} ranks opened)"
 
 
-def _unexplained(verdict: Verdict) -> str:
-    """The part of the step that is larger than the limit and that nothing in the run explains; or the long gaps."""
-    if verdict.unexplained is not None:
-        return f" The device idles {_idle(verdict)}."
+def _share(verdict: Verdict) -> str:
+    """`27 %`, or `27 % (16–27 % without the profiler's cost)` where that makes a difference."""
+    share, without = quantity(verdict.share, "ratio"), verdict.share_unrecorded
+    if without is None or abs(without - (verdict.share or 0.0)) < _WORTH_A_RANGE:
+        return share
+    low, high = (quantity(end, "ratio") for end in sorted((verdict.share or 0.0, without)))
+    return f"{share} ({low.removesuffix(' %')}–{high} without the profiler's cost)"
+
+
+def _longest_gaps(verdict: Verdict) -> str:
     return f" Longest {plural(len(verdict.gaps), 'gap')}: {_gaps(verdict)}." if verdict.gaps else ""
-
-
-def _idle(verdict: Verdict, of_step: str = "") -> str:
-    """How much, and the gaps where they are few, else what hides the cause."""
-    idle = f"{quantity(verdict.unexplained, 'ratio')}{of_step}"
-    if not verdict.gaps:
-        return f"{idle}, and the trace cannot say why. {plain(verdict.why_unexplained, limit=400).removesuffix('.')}"
-    return f"{idle}, mostly in {counted(len(verdict.gaps), 'gap')}: {_gaps(verdict)}"
 
 
 def _gaps(verdict: Verdict) -> str:

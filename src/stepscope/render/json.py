@@ -90,6 +90,8 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
         "ranks": verdict.ranks,
         "steps": verdict.steps,
         "next": verdict.next_step,
+        "share_unrecorded": verdict.share_unrecorded,
+        "likely": verdict.likely,
     }
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from stepscope.analyses.bound.bound import bound
-from stepscope.analyses.bound.lib.bound_shares import record_without, slows
+from stepscope.analyses.bound.lib.bound_shares import record_without
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, nothing_whole
+from stepscope.analyses.lib.graph_capture import captures
 from stepscope.analyses.lib.job_command import job_command
 from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.analyses.lib.sample_work import has_gpu
@@ -24,7 +25,6 @@ from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
 from stepscope.models.limiting_rank import limiting_row, removable
 from stepscope.render.document import Unchecked
-from stepscope.report.graph_capture import captures
 from stepscope.report.memory_only import holds_memory_only
 from stepscope.report.overlaps import held, overlaps, pool_of
 from stepscope.report.places import with_source
@@ -224,14 +224,13 @@ def _verdict(run: Run) -> Verdict:
     if row is None:
         return Verdict("unknown", None, None, "no rank has steady steps")
     opened, world_size = _ranks(run)
-    unexplained = _unexplained(row)
-    hidden = row["slowed_by"] if unexplained is not None else ()
     steps = _steps(run, row["rank"])
-    idle = unexplained if unexplained is not None else row["host"] if row["limit"] == "host" and not steps else None
-    gaps = _gaps(run, row["rank"], idle * row["step"]) if idle is not None else ()
+    gaps = _gaps(run, row["rank"], row["host"] * row["step"]) if row["limit"] == "host" and not steps else ()
+    share = row["device"] if row["limit"] == "balanced" else row.get(row["limit"])
+    slowed_by = row["slowed_by"] if row["likely"] else ()
     return Verdict(
         row["limit"],
-        row["device"] if row["limit"] == "balanced" else row.get(row["limit"]),
+        share,
         row["step"],
         row["why_unknown"] or "",
         rank=row["rank"],
@@ -241,27 +240,26 @@ def _verdict(run: Run) -> Verdict:
         on_cpu=not has_gpu(run),
         opened=opened,
         world_size=world_size,
-        unexplained=unexplained,
-        why_unexplained=slows(hidden) if hidden else "",
+        share_unrecorded=_unrecorded(row, share),
+        likely=row["likely"],
         gaps=gaps,
         cpu_contention=row["cpu_contention"] if row["limit"] == "input" else 0.0,
-        next_step=_SEE_GAPS if gaps else record_without(hidden) if hidden else row["how"] or "",
+        next_step=_SEE_GAPS if gaps else record_without(slowed_by) if slowed_by else row["how"] or "",
     )
+
+
+def _unrecorded(row: dict[str, Any], share: float | None) -> float | None:
+    """The share without what the profiler cost, which is in the host's."""
+    less: float = row["recording"]
+    if share is None or not 0 < less < 1:
+        return None
+    return (share - (less if row["limit"] == "host" else 0.0)) / (1 - less)
 
 
 def _ranks(run: Run) -> tuple[int, int]:
     """The ranks that were opened, and those of the job; 0 where the run does not tell."""
     opened, world_size = run.optional("processes").select(pl.col("rank").n_unique(), pl.col("world_size").max()).row(0)
     return opened, world_size or 0
-
-
-def _unexplained(row: dict[str, Any]) -> float | None:
-    """Idle share of the device whose cause is hidden, where the limit that is named is smaller."""
-    parts = [row[name] for name in ("input", "device", "communication", "memory")]
-    if row["host"] is not None or None in parts:
-        return None
-    idle = 1.0 - sum(parts)
-    return idle if idle > (row.get(row["limit"]) or 0.0) else None
 
 
 def _gaps(run: Run, rank: int, idle: float) -> tuple[tuple[float, str], ...]:

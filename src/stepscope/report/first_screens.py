@@ -13,6 +13,7 @@ import polars as pl
 from stepscope.analyses.device.kernels import kernels
 from stepscope.analyses.host.lines import lines
 from stepscope.analyses.lib.cut_traces import nothing_whole
+from stepscope.analyses.lib.graph_capture import captures
 from stepscope.analyses.lib.sample_work import DEVICE_WORK
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.analyses.operators.operators import operators
@@ -22,7 +23,6 @@ from stepscope.core.plural import plural
 from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Analysis, Run, chain
 from stepscope.report.diagnose import Diagnosis, diagnose
-from stepscope.report.graph_capture import captures
 from stepscope.report.memory_only import holds_memory_only, what_fills_the_peak
 from stepscope.report.speed_limit import speed_limit
 

@@ -7,7 +7,7 @@ import polars as pl
 from stepscope.analyses.memory.memory_at_peak import memory_at_peak
 from stepscope.analyses.memory.memory_peaks import memory_peaks
 from stepscope.core.report import Block, Table
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 
 __all__ = ["DEVICE", "by_category", "device_name", "fullest_device", "holds_memory_only", "what_fills_the_peak"]
 
@@ -19,7 +19,12 @@ LARGEST = 5  # categories on the first screen
 
 def holds_memory_only(run: Run) -> bool:
     """Whether nothing but memory was recorded."""
-    return bool(run.rows("memory")) and not any(run.rows(table) for table in ("host", "device", "steps"))
+    alone: tuple[bool, ...] = run.per_rank(_memory_only, chain)
+    return all(alone)
+
+
+def _memory_only(run: Run) -> tuple[bool, ...]:
+    return (bool(run.rows("memory")) and not any(run.rows(table) for table in ("host", "device", "steps")),)
 
 
 def what_fills_the_peak(run: Run) -> list[Block]:

@@ -42,7 +42,7 @@ def step_bar(run: Run) -> list[Block]:
     if not parts:
         return []
     if verdict.steps == 0:
-        return [Bars("From first to last device work", "ns", parts)]
+        return [Bars(f"From first to last {'operator' if verdict.on_cpu else 'device work'}", "ns", parts)]
     rank = f" of rank {verdict.rank}" if verdict.of_ranks > 1 and verdict.rank is not None else ""
     return [Bars(f"One step{rank}, mean", "ns", parts)]
 

@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 
 from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.host.lib.recording_cost import MEASURED
 from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
-from stepscope.core.synth import Synth
+from stepscope.core.synth import MS, Synth
 
 TRAIN = "/home/me/train.py"
 MODEL: dict[str, Any] = {
@@ -173,15 +174,29 @@ def test_exposed_communication_and_copies() -> None:
 
 
 @pytest.mark.parametrize("extra", [{"input_dims": "[[2, 2]]"}, {"call_stack": "train.py(3): main"}])
-def test_a_trace_with_shapes_or_stacks_alone_never_makes_a_run_host_bound(extra: dict[str, str]) -> None:
+def test_a_trace_with_shapes_or_stacks_makes_a_run_host_bound_where_they_cost_less(extra: dict[str, str]) -> None:
     for synth, start in gpu_steps():
         synth.host("aten::mm", "operator", start, start + 1, **extra)
         synth.kernel(start, start + 40)
     found = bound(synth.run()).row(0, named=True)
-    close(found, host=None, limit="unknown")
-    what = "shapes" if "input_dims" in extra else "stacks"
-    assert what in found["why_unknown"]
-    assert found["how"] == f"record a window without {what}: `stepscope run --trace 10:13 -- COMMAND`"
+    close(found, host=0.6, device=0.4, limit="host", likely=False)
+    assert found["recording"] < 0.001
+    assert found["slowed_by"] == ["shapes" if "input_dims" in extra else "stacks"]
+
+
+@pytest.mark.parametrize(("cost", "limit", "likely"), [(10, "host", False), (20, "host", True), (30, "device", True)])
+def test_a_limit_that_hangs_by_the_cost_of_recording_is_likely(
+    monkeypatch: pytest.MonkeyPatch, cost: int, limit: str, likely: bool
+) -> None:
+    """30 of 100 ms are idle, with 20 of them taken off 10 of 80. The only operators are the marks of the steps."""
+    monkeypatch.setitem(MEASURED, "operator", cost * MS)
+    for synth, start in gpu_steps():
+        number = int(start)
+        synth.host("cudaLaunchKernel", "runtime", start + 30, start + 30.1, correlation=number)
+        synth.kernel(start + 30, start + 100, correlation=number)
+    found = bound(synth.run()).row(0, named=True)
+    assert (found["limit"], found["likely"]) == (limit, likely)
+    assert found["recording"] == pytest.approx(cost / 100, abs=0.01)
 
 
 def test_untraced_steps_tell_what_the_host_costs_when_nobody_traces() -> None:

@@ -11,19 +11,19 @@ shows outside operators.
 
 `device` is computing: kernels on a GPU, else the rest of the step. `communication` and `memory` are exposed collectives
 and copies. Where the CPU computes, communication is gloo's time without waits for other ranks. Null means that the run
-cannot tell.
+cannot tell. `recording` is the part of host that would be gone without the profiler, where no untraced step was timed.
 
 `limit` is the largest of input, host, communication and memory if it reaches LIMIT. Overhead of the framework between
 operators, which no one line holds, limits only below UTILIZED. Else the device limits if it is busy for UTILIZED of the
 step, else the step is balanced. Thresholds: torch_tb_profiler's 10 % for communication; 80 % utilization, below which a
-run counts as host-bound.
+run counts as host-bound. Where the cost of recording decides, half of it is taken off.
 """
 
 from dataclasses import replace
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.bound_shares import Shares, record_without, slowed
+from stepscope.analyses.bound.lib.bound_shares import Shares
 from stepscope.analyses.bound.lib.cpu_shares import cpu_shares
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.bound.lib.input_waits import input_share
@@ -49,7 +49,9 @@ COLUMNS = (
     Column("communication", pl.Float64, "ratio", "exposed collectives"),
     Column("memory", pl.Float64, "ratio", "exposed copies"),
     Column("cpu_contention", pl.Float64, "ratio", "part of input: waits for cores used by loader workers"),
-    Column("slowed_by", pl.List(pl.String), None, "what the trace holds that makes the host's times too long to tell"),
+    Column("recording", pl.Float64, "ratio", "part of host that is the profiler's own cost, by estimate"),
+    Column("slowed_by", pl.List(pl.String), None, "what the trace holds that makes this cost larger than need be"),
+    Column("likely", pl.Boolean, None, "whether the limit hangs by the profiler's cost: it is the likeliest then"),
     Column("limit", pl.String, None, "input, host, device, communication, memory, balanced or unknown"),
     Column("why_unknown", pl.String, None, "what cannot be told, where the limit is unknown"),
     Column("how", pl.String, None, "what to record, where the limit is unknown"),
@@ -58,13 +60,13 @@ COLUMNS = (
 
 def compute(run: Run) -> pl.DataFrame:
     rows = _of_device(run) if has_gpu(run) else tuple(_with_contention(run, row) for row in cpu_shares(run))
-    table = [(*_values(row), *_limit(row)) for row in sorted(rows, key=lambda row: row.rank)]
+    table = [(*_values(row), *_likeliest(row)) for row in sorted(rows, key=lambda row: row.rank)]
     return pl.DataFrame(table, schema=polars_schema(COLUMNS), orient="row")
 
 
 def _values(row: Shares) -> tuple[object, ...]:
     shares = (row.input, row.host, row.device, row.communication, row.memory, row.cpu_contention)
-    return (row.rank, row.step, *shares, list(row.slowed_by))
+    return (row.rank, row.step, *shares, row.recording, list(row.slowed_by))
 
 
 def _with_contention(run: Run, row: Shares) -> Shares:
@@ -73,6 +75,12 @@ def _with_contention(run: Run, row: Shares) -> Shares:
         return row
     shared = min(core_wait_behind_workers(run, row.rank) / row.step, row.device)
     return replace(row, input=row.input + shared, device=row.device - shared, cpu_contention=shared)
+
+
+def _likeliest(row: Shares) -> tuple[object, ...]:
+    """Whether the limit hangs by the cost of recording, and the limit: as recorded, unless half of it decides else."""
+    as_recorded, half, without = (_limit(row.without_recording(part)) for part in (0.0, 0.5, 1.0))
+    return (as_recorded[0] != without[0], *(without if half[0] == without[0] else as_recorded))
 
 
 def _limit(row: Shares) -> tuple[str, str | None, str | None]:
@@ -113,13 +121,14 @@ def _of_rank(run: Run, row: DeviceIdle) -> Shares:
         rank=row.rank,
         step=row.step,
         input=input_share(run, row),
-        host=None if row.inflated else host,
-        named_host=0.0 if row.inflated else named / row.step,
+        host=host,
+        named_host=named / row.step,
         device=row.compute / row.step,
         communication=row.communication / row.step,
         memory=row.memory / row.step,
-        lacks=slowed(row.slowed_by) if row.inflated else "",
-        how=record_without(row.slowed_by) if row.inflated else "",
+        lacks="",
+        how="",
+        recording=row.recording / row.step,
         slowed_by=row.slowed_by,
     )
 

@@ -61,6 +61,7 @@ _WAITS = re.compile(
     r"\.(item|tolist|cpu|numpy|to|cuda|nonzero|synchronize|wait)\(|\b(float|int|bool|print|if|while|assert)\b"
 )
 
+_LAUNCHES = r"Launch|Memcpy|Memset"  # of calls of a device's runtime: asking for its properties puts nothing on it
 _KEY = ["phase", "collector", "call", "leaf", "expression", "text", "on_gpu"]
 
 
@@ -82,8 +83,11 @@ def gpu_ranks(run: Run) -> tuple[int, ...]:
 
 def _gpu_ranks(run: Run) -> tuple[int, ...]:
     timed = run.optional("steps", "rank", "device_duration").drop_nulls("device_duration")
-    calls = run.optional("host", "rank", "kind").filter(pl.col("kind").is_in(["runtime", "driver"]))
-    places = (run.optional("devices", "rank"), run.optional("device", "rank"), timed, calls)
+    calls = run.where("host", pl.col("kind").is_in(["runtime", "driver"]), "rank", "name")
+    launches = calls.filter(pl.col("name").str.contains(_LAUNCHES))
+    unused = set(calls["rank"]) - set(launches["rank"])  # its runtime was watched, and nothing was put on the device
+    named = run.optional("devices", "rank").filter(~pl.col("rank").is_in(unused))
+    places = (named, run.optional("device", "rank"), timed, launches)
     return tuple(pl.concat([rows["rank"].unique() for rows in places]).drop_nulls().unique().sort())
 
 

@@ -32,7 +32,7 @@ from stepscope.core.intervals import total
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
-_RECORD = f"{RECORD_STEPS}; in a trace, call the profiler's step() after each step"
+HOW_STEPS = f"{RECORD_STEPS}; in a trace, call the profiler's step() after each step"
 
 COLUMNS = (
     RANK,
@@ -72,7 +72,7 @@ def compute(run: Run) -> pl.DataFrame:
     derived = _derived([step for step in traced_steps(run) if step.rank not in seen])
     steps = pl.concat([shaped(recorded, COLUMNS), derived]).sort("rank", "start", "step")
     if steps.is_empty():
-        raise MissingData("training steps", how=_told(run) or _RECORD)
+        raise MissingData("training steps", how=_told(run) or HOW_STEPS)
     parts = pl.col("data_wait").fill_null(0) + pl.sum_horizontal(*PHASES[1:])
     assert steps.select((parts == pl.col("duration")).all()).item()
     return _tagged(steps)

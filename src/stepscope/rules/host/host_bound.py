@@ -22,13 +22,14 @@ larger batch.
 ## How the gain is predicted
 For lines: their share of the samples times the mean step, as a 95 % interval. The low end is a quarter lower, because a
 fix keeps a part of the cost. The high end is a fifth higher, because the line also slows down what follows it. The
-model's data leave the caches, and its threads fall asleep. On a GPU: at most the unexplained idle time, at least half
-of it. Nothing else runs during either, so the step shrinks by as much.
+model's data leave the caches, and its threads fall asleep. On a GPU: at most the idle time that nothing else explains,
+at least half of it, without what recording costs. Nothing else runs during either, so the step shrinks by as much.
 
 ## When it is wrong
-A trace with stacks, shapes or memory slows the host down by a fifth and more. Such a trace alone gives no host-bound
-verdict. Samples of a line that holds the GIL while it computes arrive late and count for the next line. A line that
-waits for another process looks busy. The work of a framework is known only by the names of its functions.
+The profiler slows the host down, with stacks, shapes or memory by a fifth and more. Its cost is estimated from the
+trace and taken off the low end of the gain. With half of it taken off, the limits above must still hold. Samples of a
+line that holds the GIL while it computes arrive late and count for the next line. A line that waits for another
+process looks busy. The work of a framework is known only by the names of its functions.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ import polars as pl
 from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
-from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.graph_capture import captures
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
@@ -189,57 +190,51 @@ writer.submit(write, step, float(loss))  # in the loop"""
 
 
 def _idle(run: Run) -> Iterator[Finding]:
-    rows = device_idle(run)
-    slow = [row for row in rows if row.utilization < UTILIZED and row.host >= LIMIT * row.step]
+    rows = () if captures(run) else device_idle(run)
+    slow = [row for row in rows if _idles(row)]
     if not slow:
         return
-    if all(row.inflated for row in slow):
-        raise MissingData(
-            "trace whose host times can be trusted",
-            how="record one without stacks, shapes and memory: `stepscope run --trace 10:13 -- COMMAND`",
-        )
-    worst = max((row for row in slow if not row.inflated), key=lambda row: row.host / row.step)
-    kernels = _kernels(run, worst)
-    launching = worst.host <= MOST_OF_A_LAUNCH * kernels
+    worst = max(slow, key=lambda row: row.host / row.step)
+    launching = worst.host <= MOST_OF_A_LAUNCH * worst.kernels
     yield Finding(
-        title=_idle_title(worst, kernels, launching=launching),
+        title=_idle_title(worst, launching=launching),
         cause="scheduling",
-        evidence=_idle_evidence(worst, kernels),
+        evidence=_idle_evidence(worst),
         gain=Gain(
-            low_ns=int(worst.host / 2),
+            low_ns=int(max(0.0, worst.host - worst.recording) / 2),
             high_ns=int(worst.host),
             step_ns=int(worst.step),
             basis="GPU idle time without data wait or blocking calls",
             confidence="structural",
         ),
         advice=_IDLE_ADVICE if launching else _GAP_ADVICE,
-        ranks=tuple(row.rank for row in slow if not row.inflated),
+        ranks=tuple(row.rank for row in slow),
         where=_places(run, worst.rank),
     )
 
 
-def _idle_title(row: DeviceIdle, kernels: float, *, launching: bool) -> Title:
+def _idles(row: DeviceIdle) -> bool:
+    """Whether the host lets the device idle with half of what recording costs taken off."""
+    host, step = row.host - row.recording / 2, row.step - row.recording / 2
+    return row.utilization * row.step < UTILIZED * step and host >= LIMIT * step
+
+
+def _idle_title(row: DeviceIdle, *, launching: bool) -> Title:
     idle = (Value(row.host, "ns"), Value(row.host / row.step, "ratio"))
     if not launching:
         return Title("Host code leaves the GPU idle {} per step ({})", idle)
-    kernel = plural(kernels, "kernel")
-    return Title(f"Launching {{}} {kernel} per step leaves the GPU idle {{}} ({{}})", (Value(kernels, "count"), *idle))
+    kernel, count = plural(row.kernels, "kernel"), Value(row.kernels, "count")
+    return Title(f"Launching {{}} {kernel} per step leaves the GPU idle {{}} ({{}})", (count, *idle))
 
 
-def _idle_evidence(row: DeviceIdle, kernels: float) -> tuple[Evidence, ...]:
+def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
     return (
         Evidence(
             label="GPU idle, host-bound", value=row.host, unit="ns", source="device_time", share=row.host / row.step
         ),
-        Evidence(label="kernels per step", value=kernels, unit="count", source="device"),
+        Evidence(label="kernels per step", value=row.kernels, unit="count", source="device"),
         Evidence(label="GPU utilization", value=row.utilization, unit="ratio", source="device_time"),
     )
-
-
-def _kernels(run: Run, row: DeviceIdle) -> float:
-    """Kernels of a device per step of the watched time."""
-    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device) & (pl.col("kind") == "kernel")
-    return row.per_step(device_work(run).filter(own)["start"].to_numpy())
 
 
 def _places(run: Run, rank: int) -> tuple[Place, ...]:

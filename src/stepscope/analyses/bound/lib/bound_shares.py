@@ -4,26 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["Shares", "record_without", "slowed", "slows"]
+__all__ = ["Shares", "record_without"]
 
 _AGAIN = "`stepscope run --trace 10:13 -- COMMAND`"
-
-
-def slows(recorded: Sequence[str]) -> str:
-    """Why host times of a trace that holds stacks, shapes or memory cannot be trusted, and what to record instead."""
-    what = _listed(recorded)
-    without = "them" if len(recorded) > 1 else what
-    return f"Recording {what} slows the host. Record a window without {without}: {_AGAIN}"
 
 
 def record_without(recorded: Sequence[str]) -> str:
     """What to record instead of such a trace."""
     return f"record a window without {_listed(recorded)}: {_AGAIN}"
-
-
-def slowed(recorded: Sequence[str]) -> str:
-    """What cannot be told of such a trace, and why."""
-    return f"the host's share of the step. {slows(recorded)}"
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -39,7 +27,8 @@ class Shares:
     """As in `bound`; `named_host` is the part of host with a cause other than calling operators from Python.
 
     `lacks` says what is not known, and `how` what to record so that it is; both empty where nothing is missing.
-    `slowed_by` is what the trace holds, of stacks, shapes and memory, that makes the times of the host too long.
+    `recording` is the part of the step, in `host`, that would be gone without the profiler; `slowed_by` is what the
+    trace holds, of stacks, shapes and memory, that makes it larger than need be.
     """
 
     rank: int
@@ -53,7 +42,25 @@ class Shares:
     lacks: str
     how: str
     cpu_contention: float = 0.0
+    recording: float = 0.0
     slowed_by: tuple[str, ...] = ()
+
+    def without_recording(self, part: float = 1.0) -> "Shares":
+        """The same without a part of what recording costs: the step is shorter, and its host's share smaller."""
+        less = part * self.recording
+        if self.host is None or not less:
+            return self
+        longer = 1 / (1 - less) if less < 1 else 0.0
+        host = (self.host - less) * longer
+
+        def grown(share: float | None) -> float | None:
+            return None if share is None else share * longer
+
+        return replace(
+            self, host=host, named_host=self.named_host * host / self.host if self.host else 0.0,
+            input=grown(self.input), device=grown(self.device), communication=grown(self.communication),
+            memory=grown(self.memory),
+        )  # fmt: skip
 
     def without_device(self, how: str, lines: float) -> "Shares":
         """The same where nobody watched the device: of the host, only `lines` that cannot wait for it are certain."""

@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.bound_shares import Shares, record_without, slowed
+from stepscope.analyses.bound.lib.bound_shares import Shares
 from stepscope.analyses.bound.lib.device_shares import inflated_by
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
+from stepscope.analyses.bound.lib.whole_recordings import whole_recordings
 from stepscope.analyses.host.host_work import host_work
 from stepscope.analyses.host.lib.host_lines import host_lines
+from stepscope.analyses.host.lib.recording_cost import recording_per_step
 from stepscope.analyses.lib.result_tables import RECORD_TRACE
 from stepscope.analyses.lib.trace_phases import traced_steps
 from stepscope.analyses.operators.lib.looped_optimizer import LoopedOptimizer, looped_optimizers
@@ -33,8 +35,14 @@ MIN_SAMPLES = 10  # of phase other, before their kinds divide its time
 
 
 def cpu_shares(run: Run) -> tuple[Shares, ...]:
-    """One row for each rank with steady steps. Raises MissingData without steps."""
-    rows: tuple[Shares, ...] = run.per_rank(_cpu_shares, chain)
+    """One row for each rank with steady steps; for traces that mark none, of all that was recorded of a rank.
+
+    Raises MissingData without steps and without a millisecond of operators.
+    """
+    try:
+        rows: tuple[Shares, ...] = run.per_rank(_cpu_shares, chain)
+    except MissingData:
+        rows = run.per_rank(whole_recordings, chain)
     try:
         sent = {row.rank: row for row in exposed_communication(run) if row.source == "overlap"}
     except MissingData:
@@ -43,9 +51,19 @@ def cpu_shares(run: Run) -> tuple[Shares, ...]:
 
 
 def _with_communication(row: Shares, sent: Exposed) -> Shares:
-    """The same with what gloo takes while no operator computes, which is in the phases of the model, told apart."""
-    device = None if row.device is None else max(0.0, row.device - sent.communication / sent.step)
-    return replace(row, device=device, communication=sent.removable / sent.step)
+    """The same with what gloo takes while no operator computes told apart.
+
+    It is in the phases of the model, which count as computing; of a trace alone, outside operators, with the host.
+    """
+    if row.host is None or row.device is None:
+        return replace(row, communication=sent.removable / sent.step)
+    sends = sent.communication / sent.step
+    of_host = min(row.host, sends if row.recording else max(0.0, sends - row.device))
+    host, device = row.host - of_host, max(0.0, row.device - (sends - of_host))
+    return replace(
+        row, host=host, named_host=min(row.named_host, host), device=device, recording=min(row.recording, host),
+        communication=sent.removable / sent.step,
+    )  # fmt: skip
 
 
 def _cpu_shares(run: Run) -> tuple[Shares, ...]:
@@ -66,19 +84,19 @@ def _of_rank(run: Run, row: dict[str, float]) -> Shares:
     model = max(0.0, step - (wait or 0.0) - other)
     host = max(named, other + min(outside or 0.0, model))
     known = outside is not None or _has_samples(run, rank)
-    slowed_by = () if row["timed"] else inflated_by(run, rank)
     return Shares(
         rank=rank,
         step=step,
         input=None if wait is None else wait / step,
-        host=None if slowed_by else host / step,
-        named_host=0.0 if slowed_by else named / step,
-        device=max(0.0, 1 - ((wait or 0.0) + host) / step) if known and not slowed_by else None,
+        host=host / step,
+        named_host=named / step,
+        device=max(0.0, 1 - ((wait or 0.0) + host) / step) if known else None,
         communication=None,
         memory=None,
-        lacks=slowed(slowed_by) if slowed_by else UNSEEN,
-        how=record_without(slowed_by) if slowed_by else RECORD_TRACE,
-        slowed_by=slowed_by,
+        lacks=UNSEEN,
+        how=RECORD_TRACE,
+        recording=0.0 if row["timed"] else min(recording_per_step(run, rank), host) / step,
+        slowed_by=() if row["timed"] else inflated_by(run, rank),
     )
 
 

@@ -6,8 +6,8 @@ inside such a call or right after one, to allocations where the host takes memor
 meanwhile, and to the host for the rest.
 
 A profiler slows the host down and hardly the device. Where untraced steps were timed, the idle time of a step is
-their mean less the time the device worked; the trace only divides it. A trace recorded with stacks, shapes or memory
-and without untraced steps says little about the host: it is marked inflated.
+their mean less the time the device worked; the trace only divides it. Elsewhere `recording` is the idle time that is
+there because the host was recorded, as far as the trace tells.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.device.device_time import device_time
+from stepscope.analyses.device.lib.recording_idle import recording_idle
 from stepscope.analyses.host.blocking_syncs import blocking_syncs
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, cuts, without_whole_step
 from stepscope.analyses.lib.device_work import device_work
@@ -45,7 +46,9 @@ class DeviceIdle:
 
     `compute`, `communication` and `memory` are the parts of busy, the last two only where exposed. `window` is the time
     that was watched, `steps` the number of steps in it, 1 for a trace without steps. `wait_exposed` is the share of the
-    data wait that leaves the device without work, None if the trace shows no wait.
+    data wait that leaves the device without work, None if the trace shows no wait. `recording` is the part of sync,
+    allocation and host that would be gone without the profiler, `slowed_by` what of it is optional. So many `kernels`
+    start in a step.
     """
 
     rank: int
@@ -58,21 +61,16 @@ class DeviceIdle:
     sync: float
     allocation: float
     host: float
+    recording: float
     slowed_by: tuple[str, ...]
     wait_exposed: float | None
     window: Spans
     steps: int
-
-    @property
-    def inflated(self) -> bool:
-        """Whether the times of the host cannot be trusted."""
-        return bool(self.slowed_by)
+    kernels: float
 
     def per_step(self, moments: npt.NDArray[np.int64]) -> float:
         """How many of these moments (ns) are in a step on average."""
-        return (
-            sum(int(((moments >= start) & (moments < end)).sum()) for start, end in self.window.tolist()) / self.steps
-        )
+        return _inside(moments, self.window) / self.steps
 
     @property
     def utilization(self) -> float:
@@ -124,6 +122,7 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
     untraced = _untraced_step(run, rank)
     step = max(untraced or total(window) / count, busy)
     of_idle = (step - busy) / idle if idle else 0.0  # the idle time of a step that nobody watched, divided alike
+    recorded = recording_idle(run, rank, row["device"], window) if untraced is None else 0.0
     return DeviceIdle(
         rank=rank,
         device=row["device"],
@@ -135,10 +134,12 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
         sync=blocked * of_idle,
         allocation=allocating * of_idle,
         host=(idle - waiting - blocked - allocating) * of_idle,
+        recording=recorded * (idle - waiting) / count,
         slowed_by=() if untraced is not None else inflated_by(run, rank),
         wait_exposed=waiting / total(waits) if total(waits) else None,
         window=window,
         steps=count,
+        kernels=_inside(work.filter(pl.col("kind") == "kernel")["start"].to_numpy(), window) / count,
     )
 
 
@@ -161,6 +162,10 @@ def _window(run: Run, row: dict[str, int]) -> tuple[Spans, int]:
     broken = min((cut.cut_from for cut in cuts(run) if cut.rank == row["rank"]), default=_NEVER)
     ends = [*lasts[:-1], max(lasts[-1], min(row["last_end"], broken))]
     return union(np.array(list(zip(starts, ends, strict=True)), dtype=np.int64)), len(traced)
+
+
+def _inside(moments: npt.NDArray[np.int64], window: Spans) -> int:
+    return sum(int(((moments >= start) & (moments < end)).sum()) for start, end in window.tolist())
 
 
 def _parts(work: pl.DataFrame, window: Spans) -> dict[str, Spans]:
@@ -198,7 +203,7 @@ def _untraced_step(run: Run, rank: int) -> float | None:
 
 
 def inflated_by(run: Run, rank: int) -> tuple[str, ...]:
-    """What the trace of a rank holds that slowed the host down, of stacks, shapes and memory."""
+    """What the trace of a rank holds that slows the host more than need be, of stacks, shapes and memory."""
     frames, known = pl.col("kind") == "python", pl.all().is_not_null()
     places = (
         ("stacks", "host", "kind", frames), ("stacks", "host", "call_stack", known),

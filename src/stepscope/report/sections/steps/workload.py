@@ -171,7 +171,8 @@ def _say_shares(prose: _Prose, run: Run) -> None:
     if known:
         shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
         parts = ", ".join(f"{{}} {words}" for words in known)
-        whole = "The mean step" if _marks_steps(run) else "From first to last device work"
+        recorded = "From first to last device work" if has_gpu(run) else "From first to last operator"
+        whole = "The mean step" if _marks_steps(run) else recorded
         if run.optional("processes")["rank"].n_unique() > 1:
             prose.say(f"{whole} of rank {{}}: {parts}.", (row["rank"], None), *shares)
         else:
