@@ -1,8 +1,9 @@
 """Python time and operator time of each phase.
 
 One row is a phase of a rank (data_wait, forward, backward, optimizer, other), summed over the traced steps. Times are
-ns. in_operators is the part of the phase in which an operator ran on a thread that works for it. For backward that is
-any thread of the process, else the step's own. The rest, `outside`, is Python, and waiting in it. `launches` counts the
+ns. in_operators is the part of the phase in which an operator computed on a thread that works for it. For backward that
+is any thread of the process, else the step's own. An operator of less than COMPUTES, such as `item`, `select` or `view`
+in a loop, is mostly its own call. The rest, `outside`, is Python, such calls, and waiting. `launches` counts the
 runtime and driver calls inside the phase that started device work; null without device work in the rank.
 """
 
@@ -22,11 +23,13 @@ from stepscope.core.intervals import Spans, overlap_each, spans, total, union
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
+COMPUTES = 10_000  # ns: to call the smallest operator takes 1 to 5 under a profiler
+
 COLUMNS = (
     RANK,
     Column("phase", pl.String, None, "data_wait, forward, backward, optimizer or other"),
     Column("duration", pl.Int64, "ns", "time in the phase"),
-    Column("in_operators", pl.Int64, "ns", "part of it with an operator"),
+    Column("in_operators", pl.Int64, "ns", "part of it with an operator that computes: of 10 µs or more"),
     Column("outside", pl.Int64, "ns", "duration - in_operators"),
     Column("launches", pl.Int64, "count", "calls that started device work"),
 )
@@ -39,6 +42,7 @@ def compute(run: Run) -> pl.DataFrame:
         raise MissingData("traced steps", how=RECORD_TRACE)
     tree = host_tree(run)
     operators = tree.frame.select("track", "start", "end").filter(tree.operators)
+    operators = operators.filter(pl.col("end") - pl.col("start") >= COMPUTES)
     calls, rows = _launch_starts(run), []
     own = cache(partial(_operators, operators, tree.threads))
     for phase, step, time in _times(steps):

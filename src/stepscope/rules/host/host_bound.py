@@ -168,6 +168,9 @@ def _advice(group: HostLines) -> Iterator[Advice]:
     if "forward" in group.phases:
         yield Advice(text="Replace Python loops over values by operators on whole tensors")
         return
+    if any(word in text for word in (".item()", ".tolist()")):
+        yield Advice(text="Compute on the whole tensor instead of on single values, then read the result once")
+        return
     named = any(word in text for word in ("save(", "state_dict"))
     if group.saves or (named and group.saves is None):
         yield Advice(text="Copy the state, then write it in a background thread", code=_SAVE)

@@ -76,7 +76,7 @@ def _cpu_shares(run: Run) -> tuple[Shares, ...]:
 
 def _of_rank(run: Run, row: dict[str, float]) -> Shares:
     rank, step, wait = int(row["rank"]), row["duration"], row["data_wait"]
-    other = row["other"] * (1 - _model_share(run, rank))
+    other = row["other"] * (1 - _model_share(run, rank, row["other"]))
     lines = _lines_in_model(run, rank, step)
     loop = sum(found.time * LOOP for found in _loops(run) if found.rank == rank)
     named = other + min(lines + loop, sum(row[phase] for phase in MODEL))
@@ -100,26 +100,36 @@ def _of_rank(run: Run, row: dict[str, float]) -> Shares:
     )
 
 
-def _model_share(run: Run, rank: int) -> float:
-    """Share of phase other inside the model's operators, such as validation: from samples, else from a trace."""
+def _model_share(run: Run, rank: int, other: float) -> float:
+    """Share of phase other inside the model's operators, such as validation: from samples, else from a trace.
+
+    Samples do not tell a loop that reads single values from computing. Where the phase of the traced steps is as long
+    as that of the others, so that they hold all of it, a trace does.
+    """
+    traced = _traced_share(run, rank)
     try:
         samples = steady_samples(run).filter((pl.col("rank") == rank) & (pl.col("phase") == "other"))
     except MissingData:
-        return _traced_share(run, rank)
+        return traced[0] if traced else 0.0
     whole = int(samples["weight"].sum())
     if samples.height < MIN_SAMPLES or not whole:
         return 0.0
-    return int(samples.filter(pl.col("work").is_in(["model", "unclear"]))["weight"].sum()) / whole
+    sampled = int(samples.filter(pl.col("work").is_in(["model", "unclear"]))["weight"].sum()) / whole
+    return min(sampled, traced[0]) if traced and traced[1] >= other else sampled
 
 
-def _traced_share(run: Run, rank: int) -> float:
+def _traced_share(run: Run, rank: int) -> tuple[float, float] | None:
+    """The share, and the phase in ns per traced step; None where no trace tells."""
     try:
         table = host_work(run).filter(
             (pl.col("rank") == rank) & (pl.col("phase") == "other") & (pl.col("duration") > 0)
         )
     except MissingData:
-        return 0.0
-    return float(table["in_operators"].sum()) / float(table["duration"].sum()) if table.height else 0.0
+        return None
+    if table.is_empty():
+        return None
+    whole, steps = float(table["duration"].sum()), sum(step.rank == rank for step in traced_steps(run))
+    return float(table["in_operators"].sum()) / whole, whole / steps
 
 
 def _lines_in_model(run: Run, rank: int, step: float) -> float:
