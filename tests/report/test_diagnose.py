@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepscope.analyses.host.lib.recording_cost import MEASURED
 from stepscope.analyses.lib.sample_work import DEVICE_WORK
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title
@@ -370,23 +369,6 @@ def many_parameters(facts: dict[str, object]) -> Synth:
     for step in range(20):
         synth.step(step, 100 * step, 100 * step + 100, forward=20, backward=30, optimizer=50)
     return synth
-
-
-@pytest.mark.parametrize(("cost", "rules", "bound"), [(1, ["host-bound"], "host"), (29, [], "device")])
-def test_a_slow_host_is_concluded_from_what_recording_leaves_of_it(
-    monkeypatch: pytest.MonkeyPatch, cost: int, rules: list[str], bound: str
-) -> None:
-    """30 ms of 100 are idle; of these the profiler takes 1 or 29, for the mark of the step, the only operator."""
-    monkeypatch.setitem(MEASURED, "operator", cost * MS)
-    synth = Synth()
-    for step in range(4):
-        start = 100 * step
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
-        synth.host("cudaLaunchKernel", "runtime", start + 30, start + 30.1, correlation=step)
-        synth.kernel(start + 30, start + 100, correlation=step)
-    assert rules_of(synth.run()) == rules
-    verdict = diagnose(synth.run()).verdict
-    assert (verdict.bound, verdict.likely) == (bound, cost > 1)
 
 
 def test_a_line_takes_no_longer_than_the_clock_says_its_phase_does() -> None:

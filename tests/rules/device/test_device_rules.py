@@ -2,6 +2,7 @@
 
 import pytest
 
+from stepscope.analyses.host.lib.recording_cost import MEASURED
 from stepscope.analyses.memory.memory_peaks import OUT_OF_MEMORY
 from stepscope.core.synth import MS, Synth
 from stepscope.render.format import sentence
@@ -96,3 +97,20 @@ def test_few_long_gaps_are_named() -> None:
 def test_of_many_small_gaps_none_is_named() -> None:
     verdict = diagnose(idle(*[3] * 40).run()).verdict
     assert (verdict.bound, verdict.gaps) == ("host", ())
+
+
+@pytest.mark.parametrize(("cost", "rules", "bound"), [(1, ["host-bound"], "host"), (29, [], "device")])
+def test_a_slow_host_is_concluded_from_what_recording_leaves_of_it(
+    monkeypatch: pytest.MonkeyPatch, cost: int, rules: list[str], bound: str
+) -> None:
+    """30 ms of 100 are idle; of these the profiler takes 1 or 29, for the mark of the step, the only operator."""
+    monkeypatch.setitem(MEASURED, "operator", cost * MS)
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.host("cudaLaunchKernel", "runtime", start + 30, start + 30.1, correlation=step)
+        synth.kernel(start + 30, start + 100, correlation=step)
+    assert sorted(rules_of(synth)) == rules
+    verdict = diagnose(synth.run()).verdict
+    assert (verdict.bound, verdict.likely) == (bound, cost > 1)
