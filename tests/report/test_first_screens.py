@@ -134,7 +134,7 @@ def test_that_a_trace_is_of_inference_is_told() -> None:
 
 def test_a_trace_of_a_graph_capture_has_no_limit() -> None:
     drawn = screen(captured().run())
-    assert "Unknown: kernels are captured into a device graph here, they do not run. Trace a replay" in drawn
+    assert "Unknown: kernels are captured into a device graph here, they do not run: trace a replay" in drawn
     assert "Longest operators" in drawn, "kernels of a capture did not run"
 
 

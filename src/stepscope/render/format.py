@@ -175,6 +175,7 @@ def sentence(verdict: Verdict) -> str:
     return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_longest_gaps(verdict)}{_caution(verdict.steps)}"
 
 
+_WORTH_TELLING = 0.01  # of the step
 _WORTH_A_RANGE = 0.02  # of the step: two runs differ by as much
 _BOUNDS = {
     "input": "Data-loading bound",
@@ -189,7 +190,7 @@ _BOUNDS = {
 def _limit(verdict: Verdict, share: str, of_step: str) -> str:
     """What happens in the share of the step."""
     match verdict.bound:
-        case "input" if verdict.cpu_contention and verdict.share is not None:
+        case "input" if verdict.cpu_contention >= _WORTH_TELLING and verdict.share is not None:
             wait, cores = (
                 quantity(part, "ratio") for part in (verdict.share - verdict.cpu_contention, verdict.cpu_contention)
             )

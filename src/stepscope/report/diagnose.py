@@ -45,9 +45,9 @@ ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that wai
 
 _OF_STEP = re.compile(r" (per|of) step$")  # behind a label
 _CAPTURED = (
-    "kernels are captured into a device graph here, they do not run. Trace a replay of the graph to see their times"
+    "kernels are captured into a device graph here, they do not run: trace a replay of the graph to see their times"
 )
-_MEMORY_ONLY = f"this file holds memory and no times. For those, {RECORD_TRACE}"
+_MEMORY_ONLY = f"this file holds memory and no times; for those, {RECORD_TRACE}"
 _SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
 
 
