@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from stepscope.core.report import Verdict
 from stepscope.core.synth import Synth
 from stepscope.render.format import text
 from stepscope.report.speed_limit import speed_limit
@@ -36,4 +37,13 @@ def product(gpu: str = "NVIDIA A100-SXM4-40GB", *, shapes: bool = True, unknown:
     ids=["known", "half is known", "little is known", "unknown device", "no shapes", "no device"],
 )  # fmt: skip
 def test_speed_limit(synth: Synth, told: list[str]) -> None:
-    assert [text(block) for block in speed_limit(synth.run())] == told  # type: ignore[arg-type]
+    verdict = Verdict("balanced", 0.5, 10_000_000, steps=1)
+    assert [text(block) for block in speed_limit(synth.run(), verdict)] == told  # type: ignore[arg-type]
+
+
+def test_a_step_that_the_device_limits_has_a_limit_of_its_own() -> None:
+    """Of the kernels' 10 ms 5 have known work, and 3.52 ms at the peak; the device fills 9 of 10 ms of the step."""
+    verdict = Verdict("device", 0.9, 10_000_000, steps=3)
+    first, second = speed_limit(product(unknown=5).run(), verdict)
+    assert text(first) == "Limit for these operators on the A100 40GB: 8.67 ms per step (1.15× faster)."  # type: ignore[arg-type]
+    assert text(second) == f"{HALF} (work known for 50 % of kernel time)."  # type: ignore[arg-type]

@@ -65,12 +65,15 @@ def where_the_time_goes(run: Run) -> list[Block]:
     )
     says: list[Block] = [Text(_SAYS[found])] if told else []
     few = len(diagnose(run).findings) <= FEW_FINDINGS
-    return [*says, *_largest(run, found), *_limit(run, found)] if few and found != "training" else says
+    largest = _largest(run, found) if few and found != "training" else []
+    return [*says, *largest, *_limit(run, found)]
 
 
 def _limit(run: Run, found: Kind) -> list[Block]:
-    """How near to its peaks the device is, where nothing was found: kernels that are only captured do not run."""
-    return [] if diagnose(run).findings or found == "graph-capture" else speed_limit(run)
+    """How near to its peaks the device is, where it limits or nothing was found: captured kernels do not run."""
+    diagnosis = diagnose(run)
+    told = diagnosis.verdict.bound == "device" or not diagnosis.findings
+    return speed_limit(run, diagnosis.verdict) if told and found != "graph-capture" else []
 
 
 def _has_untold_figures(verdict: Verdict) -> bool:

@@ -1,11 +1,11 @@
-"""How near the kernels of a run come to the peaks of their device: what is left where no check finds a problem."""
+"""How near the kernels of a run come to the peaks of their device, and how short a step could be at these peaks."""
 
 import polars as pl
 
 from stepscope.analyses.operators.lib.flops import HEAVY
 from stepscope.analyses.operators.lib.roofline_times import timed_calls
 from stepscope.core.errors import MissingData
-from stepscope.core.report import Block, Text, Value
+from stepscope.core.report import Block, Text, Value, Verdict
 from stepscope.core.run import Run, stack
 
 __all__ = ["speed_limit"]
@@ -14,8 +14,12 @@ MOSTLY = 0.9  # of the kernels' time with known work: of less, the line says how
 LEAST = 0.2  # of it: with less, nobody knows how fast the rest is
 
 
-def speed_limit(run: Run) -> list[Block]:
-    """One sentence about the device that computes longest; nothing where its peaks or the work are not known."""
+def speed_limit(run: Run, verdict: Verdict) -> list[Block]:
+    """Of the device that computes longest; nothing where its peaks or the work are not known.
+
+    Where the device limits, the step at its limit comes first: each operator at the higher of its two roofs (see
+    `roofline`), kernels of unknown work and all else as now.
+    """
     try:
         sums = run.per_rank(_sums, stack)
     except MissingData:
@@ -27,6 +31,9 @@ def speed_limit(run: Run) -> list[Block]:
     if known < LEAST or best["gpu"] is None:
         return []
     gpu = best["gpu"].replace("{", "{{").replace("}", "}}")
+    blocks: list[Block] = []
+    if verdict.bound == "device" and not verdict.on_cpu:
+        blocks += _step_at_limit(gpu, best, verdict)
     text = f"Kernels reach {{}} of the {gpu}'s memory bandwidth"
     values = [Value(best["moving"] / best["time"], "ratio")]
     if best["precision"] is not None:
@@ -35,11 +42,21 @@ def speed_limit(run: Run) -> list[Block]:
     if known < MOSTLY:
         text += " (work known for {} of kernel time)"
         values.append(Value(known, "ratio"))
-    return [Text(f"{text}.", tuple(values))]
+    return [*blocks, Text(f"{text}.", tuple(values))]
+
+
+def _step_at_limit(gpu: str, sums: dict[str, float], verdict: Verdict) -> list[Block]:
+    saved = max(0.0, (sums["known"] - sums["ideal"]) / sums["time"]) * (verdict.share or 0.0)
+    if not verdict.step_ns or saved >= 1:
+        return []
+    where = " per step" if verdict.steps else ""
+    values = (Value(verdict.step_ns * (1 - saved), "ns"), Value(1 / (1 - saved), "count"))
+    return [Text(f"Limit for these operators on the {gpu}: {{}}{where} ({{}}× faster).", values)]
 
 
 def _sums(run: Run) -> pl.DataFrame:
-    """By device: ns of its kernels, of those with known work, at the peak of memory, and at that of a precision.
+    """By device: ns of its kernels, of those with known work, these at their roofs, and at the peaks of memory and of a
+    precision.
 
     The precision is that of most of the heavy arithmetic; null without any.
     """
@@ -49,7 +66,9 @@ def _sums(run: Run) -> pl.DataFrame:
     every = pl.concat([part.select("rank", "device", "time") for part in (calls, unknown)])
     wholes = every.group_by("rank", "device").agg(pl.col("time").sum())
     known = calls.filter(pl.col("computing").is_not_null() & pl.col("moving").is_not_null())
-    sums = known.group_by("rank", "device", "gpu").agg(known=pl.col("time").sum(), moving=pl.col("moving").sum())
+    sums = known.group_by("rank", "device", "gpu").agg(
+        pl.col("moving").sum(), known=pl.col("time").sum(), ideal=pl.min_horizontal("ideal", "time").sum()
+    )
     heavy = known.filter(pl.col("kind").is_in(HEAVY) & (pl.col("flops") > 0) & pl.col("precision").is_not_null())
     used = heavy.group_by("rank", "device", "precision").agg(pl.col("flops", "computing").sum())
     used = used.sort("flops", "precision", descending=True).unique(
