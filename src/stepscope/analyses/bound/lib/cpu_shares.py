@@ -55,11 +55,11 @@ def _with_communication(row: Shares, sent: Exposed) -> Shares:
 
     It is in the phases of the model, which count as computing; of a trace alone, outside operators, with the host.
     """
-    if row.host is None or row.device is None:
+    if row.host is None:
         return replace(row, communication=sent.removable / sent.step)
     sends = sent.communication / sent.step
-    of_host = min(row.host, sends if row.recording else max(0.0, sends - row.device))
-    host, device = row.host - of_host, max(0.0, row.device - (sends - of_host))
+    of_host = min(row.host, sends if row.recording else max(0.0, sends - (row.device or 0.0)))
+    host, device = row.host - of_host, row.device and max(0.0, row.device - (sends - of_host))
     return replace(
         row, host=host, named_host=min(row.named_host, host), device=device, recording=min(row.recording, host),
         communication=sent.removable / sent.step,
