@@ -197,7 +197,7 @@ def test_a_sentence_says_for_which_ranks_it_holds(rank: int, ranks: tuple[int, .
 def test_a_verdict_without_figures_invents_none() -> None:
     cpu_contention = Verdict("input", 0.25, 20_000_000, cpu_contention=0.14)
     assert sentence(cpu_contention) == (
-        "Data-loading bound: 11 % of each 20 ms step waits for data, and 14 % for CPU cores that loader workers use."
+        "Data-loading bound: 11 % of each 20 ms step waits for data, 14 % for CPU cores busy with workers."
     )
     assert sentence(Verdict("input", None, None)) == "Data-loading bound: most of each step waits for data."
     slowed = Verdict("host", 0.27, 40_000_000, share_unrecorded=0.158, likely=True)

@@ -104,7 +104,7 @@ def test_each_fits_and_says_where_the_time_goes(name: str, width: int) -> None:
 def test_a_file_of_memory_says_what_fills_the_peak() -> None:
     text = screen(memory().run())
     assert text.startswith("Unknown: this file holds memory and no times")
-    assert "Memory at the peak of the device, rank 0\n" in text
+    assert "Memory at the peak of rank 0\n" in text
     assert "activation" in text and "training steps" not in text
 
 

@@ -46,10 +46,10 @@ def fullest_device(peaks: pl.DataFrame) -> pl.DataFrame:
 
 
 def device_name(device: pl.DataFrame) -> str:
-    """`CUDA 0, rank 0`; `the device, rank 0` where the file does not say which."""
+    """`CUDA 0, rank 0`; `rank 0` where the file does not say which device."""
     rank, kind, number = device.row(0)
     place = " ".join(str(part) for part in (kind, number) if part is not None)
-    return f"{place or 'the device'}, rank {rank}"
+    return f"{place}, rank {rank}" if place else f"rank {rank}"
 
 
 def by_category(rows: pl.DataFrame, place: str) -> Table:

@@ -43,7 +43,7 @@ def test_kinds_of_work_and_utilization() -> None:
 def test_a_device_without_known_peaks() -> None:
     _, sentence = SECTION.build(product("Abacus").run())
     assert isinstance(sentence, Text)
-    assert text(sentence) == "No roofline: the peaks of this device are unknown."
+    assert text(sentence) == "No roofline efficiency: the peak speeds of this device are unknown."
 
 
 def test_a_job_on_the_cpu_has_no_such_section() -> None:

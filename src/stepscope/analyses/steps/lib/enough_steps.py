@@ -16,5 +16,5 @@ def enough_steps(run: Run) -> pl.DataFrame:
     table = steady_steps(run)
     enough = table.filter(pl.len().over("rank") >= ENOUGH)
     if enough.is_empty():
-        raise MissingData("three steps after the first ones", how="let the job train for more steps")
+        raise MissingData("three steps after warm-up", how="record more steps")
     return enough

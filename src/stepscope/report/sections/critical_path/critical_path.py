@@ -18,7 +18,9 @@ _HEADINGS = {
     "rank": "rank", "class": "class", "name": "name", "operator": "operator", "per_step": "mean per step",
     "share": "share",
 }  # fmt: skip
-_MEANING = Text("The chain of activities that sets the step time. Speeding up anything else saves nothing.")
+_MEANING = Text(
+    "The chain of activities that sets the time of the traced steps. Speeding up anything else does not shorten them."
+)
 _WHOLE = Text("The chain of activities that sets the length of the whole recording: no steps are marked.")
 
 

@@ -31,7 +31,7 @@ def build(run: Run) -> list[Block]:
     table = roofline_kinds(run).sort("total", descending=True, maintain_order=True)
     blocks = excerpt("", roofline_kinds, table, _HEADINGS, limit=RANKS_SHOWN, name="roofline_kinds")
     if table["gpu"].is_null().all():
-        return [*blocks, Text("No roofline: the peaks of this device are unknown.")]
+        return [*blocks, Text("No roofline efficiency: the peak speeds of this device are unknown.")]
     return [*_chart(run), *blocks, Text(_MEANING), *_utilization(run)]
 
 

@@ -66,7 +66,7 @@ def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
     every, used = (int(table["weight"].sum()) for table in (recorded, steady))
     text, values = f"Averages in this report use all {many(every, 'step')}", [Value(every, "count")]
     if used < every:
-        text, values = f"Averages in this report use {{}} of {many(every, 'step')}", [Value(used, "count"), *values]
+        text, values = f"All other averages use {{}} of {many(every, 'step')}", [Value(used, "count"), *values]
     if ranks > 1:
         text, values = f"{text} of {many(ranks, 'rank')}", [*values, Value(ranks, "count")]
     text, values = text + ". Their median is {}", [*values, Value(_median(steady), "ns")]
@@ -86,7 +86,7 @@ def _left_out(left_out: pl.DataFrame) -> dict[str, int]:
         .when(pl.col("tags").list.contains("empty"))
         .then(pl.lit("empty"))
         .when(traced)
-        .then(pl.lit("traced"))
+        .then(pl.lit("traced or next to tracing"))
     )
     reasons = left_out.select("weight", reason.otherwise(pl.lit("others")).alias("reason"))
     counts = reasons.group_by("reason").agg(pl.col("weight").sum()).sort("weight", "reason", descending=[True, False])
