@@ -175,7 +175,6 @@ def sentence(verdict: Verdict) -> str:
     return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_longest_gaps(verdict)}{_caution(verdict.steps)}"
 
 
-_WORTH_TELLING = 0.01  # of the step
 _WORTH_A_RANGE = 0.02  # of the step: two runs differ by as much
 _WORTH_TELLING = 0.01  # of the step: a smaller wait for cores changes no decision
 _BOUNDS = {
@@ -195,8 +194,6 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
             wait, cores = (
                 quantity(part, "ratio") for part in (verdict.share - verdict.cpu_contention, verdict.cpu_contention)
             )
-            if verdict.cpu_contention < _WORTH_TELLING:
-                return f"{wait} of {of_step} waits for data"
             return f"{wait} of {of_step} waits for data, {cores} for CPU cores busy with workers"
         case "input":
             return f"{share} waits for data"
