@@ -64,7 +64,8 @@ def where_the_time_goes(run: Run) -> list[Block]:
         and (found != "no-steps" or _has_untold_figures(diagnose(run).verdict))
     )
     says: list[Block] = [Text(_SAYS[found])] if told else []
-    few = len(diagnose(run).findings) <= FEW_FINDINGS
+    findings, bound = diagnose(run).findings, diagnose(run).verdict.bound
+    few = not findings or (len(findings) <= FEW_FINDINGS and bound != "host")  # kernels do not say why a device idles
     largest = _largest(run, found) if few and found != "training" else []
     return [*says, *largest, *_limit(run, found)]
 

@@ -114,3 +114,16 @@ def test_a_slow_host_is_concluded_from_what_recording_leaves_of_it(
     assert sorted(rules_of(synth)) == rules
     verdict = diagnose(synth.run()).verdict
     assert (verdict.bound, verdict.likely) == (bound, cost > 1)
+
+
+def test_a_host_that_lets_the_device_idle_is_found_at_the_line_it_is_in() -> None:
+    synth = Synth().host("train.py(12): main", "python", 0, 400).host("model.py(40): forward", "python", 1, 399)
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.host("cudaLaunchKernel", "runtime", start + 60, start + 60.1, correlation=step)
+        synth.kernel(start + 60, start + 100, correlation=step)
+    (block,) = diagnose(synth.run()).findings
+    (place,) = block.finding.where
+    assert (block.rule, place.file, place.line, place.symbol) == ("host-bound", "model.py", 40, "forward")
+    assert (place.share, place.of) == (1.0, "GPU idle time")
