@@ -334,7 +334,7 @@ def test_a_kernel_that_waits_long_for_its_launch_is_no_case_for_fewer_launches()
         synth.kernel(start + 80, start + 100)
     (finding,) = [block.finding for block in diagnose(synth.run()).findings if block.rule == "host-bound"]
     assert title_text(finding.title) == "Host code leaves the GPU idle 60 ms per step (60 %)"
-    assert [advice.code for advice in finding.advice] == ["stepscope show idle_gaps RUN"]
+    assert [advice.code for advice in finding.advice] == ["stepscope show idle_gaps RUN", ""]
 
 
 def test_a_cut_trace_without_a_whole_step_is_not_called_inference(tmp_path: Path) -> None:

@@ -75,6 +75,21 @@ def test_a_server_gets_no_advice_for_training() -> None:
     assert not any("Distributed" in advice.code or "no_sync" in advice.code for advice in block.finding.advice)
 
 
+@pytest.mark.parametrize(
+    ("operator", "told"), [("fbgemm::split_embedding_codegen_lookup", "embedding"), ("aten::embedding", "experts")]
+)
+def test_all_to_all_is_of_embedding_tables_or_of_experts(operator: str, told: str) -> None:
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        synth.host(operator, "operator", start, start + 1)
+        synth.kernel(start, start + 60)
+        synth.kernel(start + 60, start + 100, "ncclDevKernel_SendRecv", stream="9", collective="all_to_all")
+    (block,) = diagnose(synth.run()).findings
+    assert all(told in advice.text for advice in block.finding.advice)
+
+
 def idle(*gaps: float) -> Synth:
     """A trace with shapes: 10 ms of work, then after each gap 1 ms more."""
     synth, at = Synth().kernel(0, 10).host("aten::mm", "operator", 0, 1, input_dims="[[2]]"), 10.0

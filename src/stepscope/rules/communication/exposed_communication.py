@@ -38,6 +38,7 @@ from stepscope.analyses.communication.process_groups import process_groups
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
+from stepscope.analyses.operators.operators import operators
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run, stack
@@ -133,6 +134,8 @@ def _evidence(row: Exposed, most: dict[str, str | int | None] | None) -> Iterato
 def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool) -> tuple[Advice, ...]:
     splits = "tensor" in group or (collective == "all_reduce" and rank in inferring_ranks(run))
     key = "tensor" if splits else _KINDS.get(collective, "other")
+    if key == "experts" and _embeds(run, rank):
+        key = "embeddings"
     less = replace(_LESS, code="") if key != "other" else _LESS  # the hook is DistributedDataParallel's
     buckets = (_BUCKETS,) if key == "other" and not _one_call(run, rank) else ()
     fewer = (_ONCE,) if key == "other" and not _sends_once(run, rank) else ()
@@ -161,11 +164,21 @@ def _sends_once(run: Run, rank: int) -> bool:
     return forwards.search_sorted(sent, side="right").n_unique() <= len(forwards) / 2
 
 
+def _embeds(run: Run, rank: int) -> bool:
+    """Whether it looks up sharded embedding tables: then all-to-all is theirs, not that of experts."""
+    try:
+        names = operators(run).filter(pl.col("rank") == rank)["name"]
+    except MissingData:
+        return False
+    return bool(names.str.contains(_LOOKUP).any())
+
+
 def _forwards(run: Run) -> pl.DataFrame:
     return run.where("host", pl.col("name") == _FORWARD, "rank", "start")
 
 
 _FORWARD = "DistributedDataParallel.forward"  # torch's annotation of each micro-batch
+_LOOKUP = "split_embedding|SplitLookup"  # FBGEMM's operators, which TorchRec calls
 _KINDS = {
     **dict.fromkeys(("all_gather", "reduce_scatter"), "sharded"),
     **dict.fromkeys(("all_to_all", "all_to_allv", "dispatch", "combine"), "experts"),
@@ -201,11 +214,19 @@ _ADVICE = {
     ),
     "experts": (
         Advice(
-            text="Overlap with work on local tokens: shared experts, or half of the batch",
+            text="Overlap all-to-all with local work: shared experts, or half of the batch",
             code="work = dist.all_to_all_single(received, tokens, async_op=True)\n"
             "shared = shared_expert(x)\nwork.wait()",
         ),
-        Advice(text="Balance the experts or embedding tables: the fullest rank sets the pace"),
+        Advice(text="Balance the experts: the fullest rank sets the pace"),
+    ),
+    "embeddings": (
+        Advice(
+            text="Overlap the exchange of embeddings with the dense layers",
+            code="pooled = sparse_arch(features)  # TorchRec: starts the exchange\n"
+            "dense = dense_arch(inputs)  # meanwhile\nembeddings = pooled.wait()",
+        ),
+        Advice(text="Balance the embedding tables: the fullest rank sets the pace"),
     ),
     "pipeline": (
         Advice(

@@ -63,7 +63,7 @@ MIN_TIME = 200_000  # ns per step, absolute: a handful of calls into torch take 
 MIN_GAPS = 0.1  # of the idle time: lines with less are not where to look first
 PLACES = 3  # lines at most
 KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
-MOST_OF_A_LAUNCH = 1_000_000  # ns: a kernel that waits longer for its launch waits for other work of the host
+MOST_OF_A_LAUNCH = 300_000  # ns: a kernel that waits longer for its launch waits for other work of the host
 FOLLOWS = 1.2  # of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it
 
 
@@ -137,7 +137,7 @@ def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
             low_ns=int(max(high / 2, KEPT * group.low)),
             high_ns=int(high),
             step_ns=int(step),
-            basis="samples of these lines, up to a fifth more for what they slow down",
+            basis="sampling interval of these lines, plus a fifth for code they slow down",
             confidence="structural",
             pool="host",
         ),
@@ -272,6 +272,7 @@ _SPREAD_ADVICE = (
 )
 _GAP_ADVICE = (
     Advice(text="See what the host does in the longest gaps", code="stepscope show idle_gaps RUN", language="shell"),
+    Advice(text="If these are first calls, trace after warm-up: kernels and libraries are loaded once"),
 )
 _IDLE_ADVICE = (
     Advice(text="Compile the model into fewer, larger kernels", code="model = torch.compile(model)"),

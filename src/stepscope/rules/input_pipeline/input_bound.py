@@ -48,6 +48,7 @@ from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule,
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.input_stall import FULL, short
+from stepscope.models.loader_advice import WHOLE_BATCHES
 from stepscope.models.loader_model import SLOWED, LoaderChange, fit, predict, saving
 from stepscope.models.longest_waits import longest_waits
 from stepscope.models.pipeline import pipeline
@@ -111,9 +112,16 @@ def _gain(worst: InputWait, facts: LoaderFacts, contended: float) -> Gain:
         low_ns=int(low),
         high_ns=int(worst.wait + min(UNCOUNTED * contended, SLOWED * (worst.step - worst.wait))),
         step_ns=int(worst.step),
-        basis=_FREED if contended else "more workers on these cores, up to loading without any wait",
+        basis=_basis(worst, facts, contended),
         confidence="structural",
     )
+
+
+def _basis(worst: InputWait, facts: LoaderFacts, contended: float) -> str:
+    """What the range is of, as the first advice has it."""
+    if facts.workers == 0 and worst.wait < WORTH_A_WORKER:
+        return "half of the data wait, up to all of it"
+    return _FREED if contended else "more workers on these cores, up to no data wait"
 
 
 def _narrowed(gain: Gain, run: Run, worst: InputWait, facts: LoaderFacts) -> Gain:
@@ -207,7 +215,7 @@ def _advice(
     if workers == 0 and worst.wait < WORTH_A_WORKER:
         yield Advice(
             text=f"Index whole batches instead of single samples{facts.at}: loading is too short for workers",
-            code=_BATCHED,
+            code=WHOLE_BATCHES,
         )
     elif suggested is None or workers is None or workers < suggested:
         yield _more_workers(facts, suggested, gpu=gpu)
@@ -238,9 +246,6 @@ def _more_workers(facts: LoaderFacts, suggested: int | None, *, gpu: bool) -> Ad
 
 
 _TRIED = "stepscope tune loader -- COMMAND"
-_BATCHED = """\
-sampler = BatchSampler(RandomSampler(dataset), batch_size, drop_last=False)
-DataLoader(dataset, sampler=sampler, batch_size=None)  # dataset[[3, 1, 2]] returns one batch"""
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -31,7 +31,7 @@ from stepscope.core.finding import Advice, Finding, Rule, Title, Value, at
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.input_stall import LoadingStage, faster, gain, heaviest, input_stall, short, stage_evidence
-from stepscope.models.loader_advice import DRAFT
+from stepscope.models.loader_advice import DRAFT, WHOLE_BATCHES
 
 __all__ = ["RULE"]
 
@@ -56,6 +56,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 _STAGES = ("transform", "decode", "read", "sample")
+_INDEXED = "torch.utils.data.dataset.TensorDataset"  # has no code of the user's, and takes a list of indices
 
 
 def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
@@ -70,6 +71,8 @@ def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
         case "read":
             code = 'np.load(path, mmap_mode="r")'
             return (Advice(text="Store arrays uncompressed, in the type you need, and map them", code=code),)
+        case "sample" if part.name == _INDEXED:
+            return (Advice(text="Index whole batches instead of single samples", code=WHOLE_BATCHES),)
         case "sample":
             text = f"Replace loops in {part.called}{where} by whole-array or whole-batch operations"
             code = "def __getitems__(self, indices):  # one call per batch\n    return list(work(self.data[indices]))"
@@ -79,17 +82,22 @@ def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
 
 
 def _of_transform(name: str, where: str, *, gpu: bool) -> tuple[Advice, ...]:
-    batches = "for batch, labels in loader:\n    batch = {}(batch{})"
-    called = name if name.isidentifier() else "transform"  # a lambda has no name that can be written
+    batches = f"{_made(name)}for batch, labels in loader:\n    batch = {{}}(batch{{}})"
+    called = name.lower() if _made(name) else name if name.isidentifier() else "transform"  # a lambda has no name
     if gpu:
         code = batches.format(called, ".to(device, non_blocking=True)")
         first = Advice(text=f"Run {name}{where} on whole batches on the GPU", code=code)
-        return (first, Advice(text=f"Or crop before {name}, and use smaller types"), _once(name))
+        return (first, Advice(text=f"Or make {name} cheaper: smaller inputs (crop first), smaller dtypes"), _once(name))
     return (
-        Advice(text=f"Crop before {name}{where}, and use whole-array operations on smaller types"),
+        Advice(text=f"Make {name} cheaper{where}: smaller inputs, whole-array operations, smaller dtypes"),
         Advice(text=f"Or run {name} on whole batches in the training loop", code=batches.format(called, "")),
         _once(name),
     )
+
+
+def _made(name: str) -> str:
+    """The line that makes the transform, where its name is that of a class."""
+    return f"{name.lower()} = {name}(...)  # once\n" if name.isidentifier() and name[0].isupper() else ""
 
 
 def _once(name: str) -> Advice:

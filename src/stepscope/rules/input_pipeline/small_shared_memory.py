@@ -45,11 +45,14 @@ _HOW = "run it on Linux with `stepscope run -- COMMAND`"
 
 def check(run: Run) -> Iterator[Finding]:
     free = _free(run)
+    loaders = run.optional("loaders")
+    if len(loaders) and loaders["num_workers"].max() == 0:
+        return  # without workers no batch is passed
     keys = ("rank", "pid", "loader")
     shared = run.table("batch_tensors", how=_HOW).filter(pl.col("type").str.starts_with(OF_TORCH))
     sizes = shared.group_by(*keys, "worker").agg(pl.col("bytes").sum())
     sizes = sizes.filter(pl.col("loader").is_not_null()).group_by("rank", "loader").agg(pl.col("bytes").mean())
-    loaders = run.optional("loaders").filter(pl.col("num_workers").fill_null(0) > 0)
+    loaders = loaders.filter(pl.col("num_workers").fill_null(0) > 0)
     rows = loaders.join(sizes, on=("rank", "loader")).with_columns(
         ahead=pl.col("num_workers") * pl.col("prefetch_factor").fill_null(TORCH_PREFETCH) + USED
     ).with_columns(need=pl.col("ahead") * pl.col("bytes"))  # fmt: skip
