@@ -20,11 +20,11 @@ __all__ = ["Totals", "breakdown_of", "device_of", "steps_of_ranks"]
 _DEVICE = {
     "compute_busy": "compute",
     "exposed_communication": "exposed communication",
-    "exposed_memory": "exposed copies and sets",
+    "exposed_memory": "exposed copies and memsets",
     "idle": "idle",
 }
 _BREAKDOWN = {
-    "kernel": "kernels", "memcpy": "copies", "memset": "sets", "communication": "communication", "runtime":
+    "kernel": "kernels", "memcpy": "copies", "memset": "memsets", "communication": "communication", "runtime":
     "runtime calls", "dataloader": "data loader", "cpu_exec": "operators on the CPU", "other": "other",
 }  # fmt: skip
 

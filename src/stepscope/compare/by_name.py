@@ -24,7 +24,7 @@ __all__ = ["NamedRows", "Row", "rows_by_name"]
 Row = tuple[float, float]
 """Calls and time in ns."""
 
-_COPIES = "copies and sets"
+_COPIES = "copies and memsets"
 _NO_MODULE = "outside of modules"
 
 

@@ -326,12 +326,15 @@ def _compared(comparison: Comparison) -> Iterable[Block]:
         yield Text("Calls are not matched by path: only one run has step markers.")
 
 
+_CLOCKS = {"host": "the host clock", "host-backward": "the host clock", "kineto": "the profiler's clock"}
+
+
 def _steps(name: str, side: Side, series: Series | None) -> Text:
     if series is None:
         return Text(f"{name}: no steps.")
     kind = "traced" if series.traced else "untraced"
-    clock = " and ".join(series.clocks) or "of the source"
-    text = f"{name}: {many(len(series.times), f'{kind} step')}, on the clock {clock}; {{}} left out."
+    clock = " and ".join(dict.fromkeys(_CLOCKS.get(one, one) for one in series.clocks)) or "the clock of the source"
+    text = f"{name}: {many(len(series.times), f'{kind} step')}, on {clock}; {{}} left out."
     if side.traced_steps and not series.traced:
         text += f" Operators and kernels are from {many(side.traced_steps, 'traced step')}."
         values = (Value(len(series.times), "count"), Value(series.left_out, "count"), Value(side.traced_steps, "count"))
