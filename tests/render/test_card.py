@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from stepscope.core.errors import DEVICE_WORK
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.report import FindingBlock, Overlap
 from stepscope.render.card import TOP, WORDS, Card, SourceLine, cards, footer, overlap_text, rest_text, word_count
-from stepscope.render.document import Report
+from stepscope.render.document import Report, Unchecked
 from stepscope.report.assemble import first_screen
 from stepscope.report.diagnose import RULES
 
@@ -112,6 +113,9 @@ def test_findings_that_overlap_say_what_they_save_together(report: Report) -> No
 def test_the_footer_counts_checks_and_names_the_next_commands(report: Report) -> None:
     commands = ("stepscope report stepscope-runs/train --full", "stepscope view stepscope-runs/train")
     assert footer(report) == ("0 checks clear, 1 needs more data", *commands)
+    device = Unchecked(rule="small-kernels", missing=DEVICE_WORK, how="record on a GPU")
+    on_the_cpu = replace(report, unchecked=(*report.unchecked, device))
+    assert footer(on_the_cpu)[0] == "0 checks clear, 1 needs more data, 1 for accelerators only"
     more = replace(report, checked=("a", "b", "input-bound"), unchecked=())
     assert footer(more)[0] == "2 checks clear"
     assert footer(replace(report, findings=())) == commands

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepscope.analyses.lib.sample_work import DEVICE_WORK
-from stepscope.core.errors import MissingData
+from stepscope.core.errors import DEVICE_WORK, MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth

@@ -2,7 +2,11 @@
 
 from functools import partial
 
-__all__ = ["BadInput", "MissingData", "SameRank", "StepscopeError", "ViewFailed"]
+__all__ = ["DEVICE_WORK", "BadInput", "MissingData", "SameRank", "StepscopeError", "ViewFailed"]
+
+
+DEVICE_WORK = "work on an accelerator"
+"""What a run without one lacks; it is said once for all rules that are about devices."""
 
 
 class StepscopeError(Exception):

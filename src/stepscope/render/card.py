@@ -6,6 +6,7 @@ A terminal and Markdown draw the same cards. A card has at most WORDS words besi
 from dataclasses import dataclass, replace
 from textwrap import dedent
 
+from stepscope.core.errors import DEVICE_WORK
 from stepscope.core.finding import Advice, Finding, Place
 from stepscope.core.plural import plural
 from stepscope.core.report import Overlap
@@ -113,9 +114,12 @@ def footer(report: Report) -> tuple[str, ...]:
     found = {block.rule for block in report.findings}
     told = []
     if report.checked and (found or not report.of_steps):
-        clear, lacking = len(set(report.checked) - found), len(report.unchecked)
+        clear = len(set(report.checked) - found)
+        about_devices = sum(unchecked.missing == DEVICE_WORK for unchecked in report.unchecked)
+        lacking = len(report.unchecked) - about_devices
         more = f", {lacking} {plural(lacking, 'needs', 'need')} more data" if lacking else ""
-        told.append(f"{counted(clear, 'check')} clear{more}")
+        others = f", {about_devices} for accelerators only" if about_devices else ""
+        told.append(f"{counted(clear, 'check')} clear{more}{others}")
     return (*told, f"stepscope report {path} --full", f"stepscope view {path}")
 
 

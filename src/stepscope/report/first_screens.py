@@ -14,16 +14,17 @@ from stepscope.analyses.device.kernels import kernels
 from stepscope.analyses.host.lines import lines
 from stepscope.analyses.lib.cut_traces import nothing_whole
 from stepscope.analyses.lib.graph_capture import captures
-from stepscope.analyses.lib.sample_work import DEVICE_WORK
+from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.analyses.operators.operators import operators
 from stepscope.analyses.steps.steady_steps import marks_steps
-from stepscope.core.errors import MissingData
+from stepscope.core.errors import DEVICE_WORK, MissingData
 from stepscope.core.plural import plural
 from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Analysis, Run, chain
 from stepscope.report.diagnose import Diagnosis, diagnose
 from stepscope.report.memory_only import holds_memory_only, what_fills_the_peak
+from stepscope.report.sections import traced_steps
 from stepscope.report.speed_limit import speed_limit
 
 __all__ = ["Kind", "checks_done", "kind", "where_the_time_goes"]
@@ -88,7 +89,7 @@ def checks_done(run: Run, path: str) -> list[Block]:
     if diagnosis.findings or not diagnosis.checked or not marks_steps(run):
         return []
     text, values = _found_nothing(diagnosis, path)
-    how = _next(diagnosis)
+    how = _next(diagnosis, gpu=has_gpu(run))
     return [Text(text, tuple(values)), *([Text(f"Next: {how}.")] if how else [])]
 
 
@@ -111,13 +112,14 @@ def _lacking(diagnosis: Diagnosis) -> int:
     return sum(unchecked.missing != DEVICE_WORK for unchecked in diagnosis.unchecked)
 
 
-def _next(diagnosis: Diagnosis) -> str:
+def _next(diagnosis: Diagnosis, *, gpu: bool) -> str:
     """What most of the rules lack, and how to record that; what the verdict lacks goes first."""
     if diagnosis.verdict.next_step:
         return "" if diagnosis.verdict.bound == "unknown" else _literal(diagnosis.verdict.next_step)
+    away = (DEVICE_WORK, *(() if gpu else ("memory events",)))  # the host's memory seldom limits
     hows = Counter(
         unchecked.how for unchecked in diagnosis.unchecked
-        if unchecked.missing != DEVICE_WORK and "`stepscope " in unchecked.how
+        if unchecked.missing not in away and "`stepscope " in unchecked.how
     )  # fmt: skip
     return _literal(hows.most_common(1)[0][0]) if hows else ""
 
@@ -147,7 +149,10 @@ def _largest(run: Run, found: Kind) -> list[Block]:
 def _kernels(run: Run) -> Table:
     table = _of_busiest_rank(kernels(run), "total").sort("total", descending=True)
     return _table(
-        kernels, table, "Longest kernels", {"name": "kernel", "share": "share", "total": "total", "calls": "calls"}
+        kernels,
+        table,
+        "Longest kernels" + _summed_over(run),
+        {"name": "kernel", "share": "share of kernels", "total": "total", "calls": "calls"},
     )
 
 
@@ -155,16 +160,22 @@ def _operators(run: Run) -> Table:
     table = _of_busiest_rank(operators(run), "host_self").sort("host_self", descending=True)
     whole = int(table["host_self"].sum())
     table = table.with_columns((pl.col("host_self") / max(whole, 1)).alias("share"))
-    headings = {"name": "operator", "share": "share", "host_self": "self time", "calls": "calls"}
-    return _table(operators, table, "Longest operators", headings)
+    headings = {"name": "operator", "share": "share of operators", "host_self": "self time", "calls": "calls"}
+    return _table(operators, table, "Longest operators" + _summed_over(run), headings)
 
 
 def _lines(run: Run) -> Table:
     table = _of_busiest_rank(lines(run), "time")
     table = table.group_by("file", "line", "text", maintain_order=True).agg(pl.col("share", "time").sum())
     table = table.with_columns(pl.format("{}:{}", pl.col("file").str.split("/").list.last(), "line").alias("place"))
-    headings = {"place": "line", "text": "code", "share": "share", "time": "mean per step"}
+    headings = {"place": "line", "text": "code", "share": "share of step", "time": "mean per step"}
     return _table(lines, table.sort("time", descending=True), "Longest lines", headings)
+
+
+def _summed_over(run: Run) -> str:
+    """`, sums of 3 steps`, beside the bar of one."""
+    count = traced_steps(run)
+    return f", sums of {count} steps" if count > 1 else ""
 
 
 def _of_busiest_rank(table: pl.DataFrame, time: str) -> pl.DataFrame:

@@ -11,8 +11,7 @@ import jsonschema
 import polars as pl
 import pytest
 
-from stepscope.analyses.lib.sample_work import DEVICE_WORK
-from stepscope.core.errors import MissingData
+from stepscope.core.errors import DEVICE_WORK, MissingData
 from stepscope.core.report import Bars, Table, Text, Verdict
 from stepscope.core.run import Run
 from stepscope.core.schema import TABLES

@@ -27,13 +27,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU
-from stepscope.core.errors import MissingData
+from stepscope.core.errors import DEVICE_WORK, MissingData
 from stepscope.core.run import Run, chain
 
-__all__ = ["DEVICE_WORK", "gpu_ranks", "has_gpu", "need_gpu", "with_work"]
-
-DEVICE_WORK = "work on an accelerator"
-"""What a run without one lacks; it is said once for all rules that are about devices."""
+__all__ = ["gpu_ranks", "has_gpu", "need_gpu", "with_work"]
 
 # Parts of torch that handle files, processes or text. They compute no model, whatever the phase.
 _TORCH_HOST = re.compile(

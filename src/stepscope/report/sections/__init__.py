@@ -8,12 +8,26 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from stepscope.analyses.steps.steady_steps import marks_steps
+from stepscope.analyses.steps.steps import steps as recorded_steps
+from stepscope.core.errors import MissingData
 from stepscope.core.plural import plural
 from stepscope.core.report import Block, Cell, Table, Text, Value
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Unit
 
-__all__ = ["RANKS_SHOWN", "Columns", "excerpt", "has_device_work", "is_traced", "literal", "many", "ranked"]
+__all__ = [
+    "RANKS_SHOWN",
+    "Columns",
+    "excerpt",
+    "has_device_work",
+    "is_traced",
+    "literal",
+    "many",
+    "ranked",
+    "sums",
+    "traced_steps",
+]
 
 RANKS_SHOWN = 8
 """Ranks listed in a table of a report: one common machine; `stepscope show` prints them all."""
@@ -59,6 +73,26 @@ def is_traced(run: Run) -> bool:
 def has_device_work(run: Run) -> bool:
     """True if anything ran on an accelerator, or the run names one."""
     return bool(run.rows("device") or run.rows("devices"))
+
+
+def traced_steps(run: Run) -> int:
+    """The steps of a rank over which the trace's calls and kernels add up; 0 where none is marked."""
+    try:
+        traced = recorded_steps(run).filter(pl.col("tags").list.contains("traced") | (pl.col("clock") == "kineto"))
+    except MissingData:
+        return 0
+    most = traced.group_by("rank").len()["len"].max() if marks_steps(run) else None
+    return most if isinstance(most, int) else 0
+
+
+def sums(run: Run) -> list[Block]:
+    """Says that a table holds sums, where the trace has several steps."""
+    count = traced_steps(run)
+    return (
+        [Text("Calls and times are sums over the trace, which has {} steps.", (Value(count, "count"),))]
+        if count > 1
+        else []
+    )
 
 
 def literal(name: str, limit: int = _NAME_IN_PROSE) -> str:

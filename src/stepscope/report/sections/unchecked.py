@@ -1,6 +1,6 @@
 """What could not be checked, and how to record what it takes; rules that lack the same thing share a row."""
 
-from stepscope.analyses.lib.sample_work import DEVICE_WORK
+from stepscope.core.errors import DEVICE_WORK
 from stepscope.core.report import Block, Section, Table
 from stepscope.core.run import Run
 from stepscope.report.diagnose import diagnose

@@ -8,8 +8,9 @@ from stepscope.analyses.device.device_summary import device_summary
 from stepscope.analyses.device.device_time import device_time
 from stepscope.analyses.device.gpu_summary import gpu_summary
 from stepscope.analyses.device.other_devices import other_devices
+from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.core.errors import MissingData
-from stepscope.core.report import Block, Section, Table
+from stepscope.core.report import Block, Section, Table, Text
 from stepscope.core.run import Run
 from stepscope.core.schema import Unit
 from stepscope.report.sections import RANKS_SHOWN, Columns, excerpt, has_device_work
@@ -29,6 +30,8 @@ _OTHER = {
     "idle": "idle",
 }  # fmt: skip
 _LOAD = {"helper core wait": "core wait of workers", "core wait": "core wait of training"}
+_UTILIZATION = "Utilization: share of the traced steps in which a kernel runs, from the first step to the last."
+_WHOLE = "Utilization: share of the recording in which a kernel runs, from the first event to the last."
 _UNITS: dict[str, Unit] = {"ratio": "ratio", "cores": "count", "bytes": "bytes", "watts": "watts"}
 
 
@@ -51,7 +54,9 @@ def _times(run: Run) -> list[Block]:
 
 
 def _fullness(run: Run) -> list[Block]:
-    return excerpt("Use of each device", gpu_summary, gpu_summary(run), _GPU, limit=RANKS_SHOWN, name="gpu_summary")
+    table = gpu_summary(run)
+    note = Text(_UTILIZATION if marks_steps(run) else _WHOLE)
+    return [*excerpt("Use of each device", gpu_summary, table, _GPU, limit=RANKS_SHOWN, name="gpu_summary"), note]
 
 
 def _others(run: Run) -> list[Block]:

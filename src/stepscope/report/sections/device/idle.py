@@ -20,7 +20,7 @@ _GAPS = 5
 _WORTH_A_LOOK = 0.02  # share of a device's span: less idle time than that hides no gain
 _CAUSE = {
     "rank": "rank", "device": "device", "class": "cause", "total": "idle", "share": "share of span", "gaps": "gaps",
-    "activity": "the host was mostly in", "place": "line",
+    "activity": "longest host call", "activity_total": "time in it", "place": "line",
 }  # fmt: skip
 _CAUSES_IN_WORDS = {
     "data_wait": "data wait", "sync": "synchronization", "host": "host code", "launch": "launch call",

@@ -5,7 +5,7 @@ import polars as pl
 from stepscope.analyses.device.kernels import kernels
 from stepscope.core.report import Block, Section
 from stepscope.core.run import Run
-from stepscope.report.sections import excerpt, has_device_work, is_traced
+from stepscope.report.sections import excerpt, has_device_work, is_traced, sums
 
 __all__ = ["SECTION"]
 
@@ -20,7 +20,7 @@ def build(run: Run) -> list[Block]:
     if is_traced(run) and not has_device_work(run):
         return []  # a trace of a job on the CPU: recording it again would show no kernels either
     table = _known(run, kernels(run)).sort("total", descending=True, maintain_order=True)
-    return excerpt("", kernels, table, _HEADINGS, limit=_SHOWN, name="kernels")
+    return [*sums(run), *excerpt("", kernels, table, _HEADINGS, limit=_SHOWN, name="kernels")]
 
 
 def _known(run: Run, table: pl.DataFrame) -> pl.DataFrame:

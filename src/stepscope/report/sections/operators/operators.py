@@ -5,7 +5,7 @@ import polars as pl
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.report import Block, Section
 from stepscope.core.run import Run
-from stepscope.report.sections import excerpt
+from stepscope.report.sections import excerpt, sums
 
 __all__ = ["SECTION"]
 
@@ -24,7 +24,7 @@ def build(run: Run) -> list[Block]:
         share = pl.when("tensor_core_eligible").then("tensor_core_share")
         table = table.with_columns(tensor_core_share=share)
     headings = {**_HOST, **_DEVICE} if on_device else _HOST
-    return excerpt("", operators, table, headings, limit=_SHOWN, name="operators")
+    return [*sums(run), *excerpt("", operators, table, headings, limit=_SHOWN, name="operators")]
 
 
 SECTION = Section(title="Operators", order=80, group="operators", build=build)

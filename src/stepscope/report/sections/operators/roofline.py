@@ -6,6 +6,7 @@ from stepscope.analyses.operators.lib.flops import HEAVY
 from stepscope.analyses.operators.lib.roofline_times import timed_calls
 from stepscope.analyses.operators.mfu import mfu
 from stepscope.analyses.operators.roofline_kinds import roofline_kinds
+from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.core.report import Block, Roof, Roofline, RooflinePoint, Section, Text, Value
 from stepscope.core.run import Run, stack
 from stepscope.report.sections import RANKS_SHOWN, excerpt, has_device_work, is_traced, literal, many
@@ -79,6 +80,12 @@ def _utilization(run: Run) -> list[Block]:
             f"Model FLOPs utilization: {{}} of the peak of {literal(gpu)}, over {many(count, 'step')}; "
             "FLOPs are known for {} of the computing time.",
             (Value(used, "ratio"), Value(count, "count"), Value(coverage, "ratio")),
+        )
+        if marks_steps(run)
+        else Text(
+            f"Model FLOPs utilization: {{}} of the peak of {literal(gpu)}, over the whole recording; "
+            "FLOPs are known for {} of the computing time.",
+            (Value(used, "ratio"), Value(coverage, "ratio")),
         )
         for gpu, count, used, coverage in means.iter_rows()
     ]

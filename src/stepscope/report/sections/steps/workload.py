@@ -13,6 +13,7 @@ from stepscope.core.report import Block, Section, Text, Value
 from stepscope.core.run import Run, chain
 from stepscope.core.schema import Unit
 from stepscope.models.limiting_rank import limiting_row
+from stepscope.report.memory_only import holds_memory_only
 from stepscope.report.sections import has_device_work, literal, many
 
 __all__ = ["SECTION"]
@@ -130,7 +131,8 @@ def _executes(run: Run) -> list[Block]:
     elif workers is not None:
         prose.say("{} loader workers per rank.", (workers, "count"))  # type: ignore[arg-type]
     _say_devices(prose, run)
-    if devices.is_empty() and not run.rows("device") and not processes.is_empty():
+    worked = not devices.is_empty() or run.rows("device") or holds_memory_only(run)
+    if not worked and not processes.is_empty():
         prose.say("No accelerator work was recorded.")
     _say_shares(prose, run)
     return prose.blocks()
