@@ -169,7 +169,7 @@ class TestRun:
         assert done.stdout == "['--trace', 'x', '--', '-h'] in\n"
         assert "err\n" in done.stderr
         assert "stepscope: recorded in r\n" in done.stderr
-        assert "stepscope report r --full · stepscope view r\n" in done.stderr
+        assert "stepscope report r --full" in done.stderr and "stepscope view r\n" in done.stderr
         assert (tmp_path / "r" / "end.json").exists()
 
     def test_a_python_file_runs_with_the_python_on_path(self, tmp_path: Path) -> None:
