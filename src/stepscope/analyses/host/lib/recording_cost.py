@@ -71,10 +71,7 @@ def recording_per_step(run: Run, rank: int) -> float:
 
 def _recording_costs(run: Run) -> dict[int, RecordingCost]:
     host = run.where("host", pl.col("kind").is_in(list(_KIND_OF)), "rank", "pid", "thread", "kind", "start", "end")
-    host = host.select(
-        "rank", "start", "end", kind=pl.col("kind").replace_strict(_KIND_OF, return_dtype=pl.Int8),
-        track=pl.struct("rank", "pid", "thread").rank("dense").cast(pl.Int64),
-    )  # fmt: skip
+    host = host.with_columns(kind=pl.col("kind").replace_strict(_KIND_OF, return_dtype=pl.Int8))
     memory = run.optional("memory", "rank", "time").select("rank", start="time")
     ranks = host["rank"].unique().drop_nulls().sort().to_list()
     return {
@@ -95,7 +92,8 @@ def _of_rank(rank: int, host: pl.DataFrame, memory: pl.DataFrame) -> RecordingCo
 
 
 def _distances(host: pl.DataFrame) -> dict[Kind, float]:
-    track, start, end, kind = (host[name].to_numpy() for name in ("track", "start", "end", "kind"))
+    track = host.select(pl.struct("pid", "thread").rank("dense").cast(pl.Int64)).to_series().to_numpy()
+    start, end, kind = (host[name].to_numpy() for name in ("start", "end", "kind"))
     nesting = nest(track, start, end)
     parent, by_start = nesting.parent, nesting.order
     by_end = np.lexsort((nesting.depth * -1, end, track))
