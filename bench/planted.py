@@ -42,6 +42,7 @@ PLANTED = {
     "checkpoint_stall": Planted(bounds=("host",), rules=("periodic-stall",)),
     "logging_stall": Planted(bounds=("host",), rules=("host-bound",)),
     "slow_optimizer": Planted(bounds=("host",), rules=("single-tensor-optimizer",)),
+    "metric_loop": Planted(bounds=("host",), rules=("host-bound",)),
     "slow_line": Planted(bounds=("host",), rules=("host-bound",)),
     "input_no_workers": _input("few-workers"),
     "input_few_workers": _input("few-workers"),
