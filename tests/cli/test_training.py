@@ -65,7 +65,7 @@ def test_the_verdict_and_the_culprit_are_printed(job: tuple[Path, subprocess.Com
     assert "train.py:12 in __getitem__" in done.stderr
     assert re.search(r"▶ 12 +time\.sleep\(0\.005\)", done.stderr)
     assert "num_workers=" in done.stderr
-    assert "stepscope report r --full · stepscope view r\n\nstepscope: recorded in r\n" in done.stderr
+    assert "stepscope report r --full\nstepscope view r\n\nstepscope: recorded in r\n" in done.stderr
     assert "not recorded" not in done.stderr
 
 

@@ -58,10 +58,10 @@ def _analyses() -> PluginGroup[Analysis]:
     return PluginGroup("analyses", Analysis)
 
 
-@click.command("show", epilog=_EXAMPLES, short_help="Print the table of one analysis.")
-@click.argument("analysis", required=False, shell_complete=completion_of(_analyses, dashes=False))
+@click.command("show", epilog=_EXAMPLES, short_help="Print one table.")
+@click.argument("analysis", metavar="[TABLE]", required=False, shell_complete=completion_of(_analyses, dashes=False))
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
-@click.option("--list", "listing", is_flag=True, help="List the analyses")
+@click.option("--list", "listing", is_flag=True, help="List the tables")
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), help="Output format [default: table, or by the suffix of FILE]"
 )
@@ -96,10 +96,10 @@ def COMMAND(
     span: tuple[str, str] | None,
     **words: Any,
 ) -> None:
-    """Print ANALYSIS of PATH: a run folder, a PyTorch trace, a folder of ranks, or a pattern in quotes.
+    """Print TABLE of PATH: a run folder, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
-    ANALYSIS may also be a table as it was recorded, such as loaders or device: --list names all. Tables and Markdown
-    are for reading; JSON, CSV and Parquet hold times in whole nanoseconds.
+    --list names all tables: those of analyses, and those as recorded, such as loaders or device. Table and Markdown
+    formats are for reading; JSON, CSV and Parquet hold times in whole nanoseconds.
     """
     if listing:
         _print_list()
@@ -180,8 +180,8 @@ def _import_console() -> None:
 
 def _lacking(analysis: str | None) -> BadInput:
     nameless = analysis is None or os.path.exists(analysis)
-    lacking = "no analysis was named" if nameless else "no run was named"
-    return BadInput("show", lacking, next_step=f"stepscope show ANALYSIS PATH; `{_LIST}` lists the analyses")
+    lacking = "no table was named" if nameless else "no run was named"
+    return BadInput("show", lacking, next_step=f"stepscope show TABLE PATH; `{_LIST}` lists the tables")
 
 
 def _chosen(asked: str) -> tuple[str, tuple[Column, ...], Callable[[Run], pl.DataFrame], tuple[str, ...]]:
@@ -202,11 +202,11 @@ def _recorded(run: Run, *, table: str) -> pl.DataFrame:
 
 
 def _check_order(group: PluginGroup[Analysis], analysis: str, path: str) -> None:
-    """Raise BadInput if PATH stands first and ANALYSIS second."""
+    """Raise BadInput if PATH stands first and TABLE second."""
     names = group.names()
     if path.replace("_", "-") in names and analysis.replace("_", "-") not in names and not os.path.exists(path):
         command = f"stepscope show {path.replace('-', '_')} {shlex.quote(analysis)}"
-        raise BadInput(analysis, "there is no such analysis", next_step=f"the analysis comes first: `{command}`")
+        raise BadInput(analysis, "there is no such table", next_step=f"the table comes first: `{command}`")
 
 
 def _write(
@@ -294,6 +294,6 @@ def _print_list() -> None:
     group = _analyses()
     rows = tuple((name.replace("-", "_"), first_line(group.page(name))) for name in group.names())
     console = console_for(sys.stdout)
-    print_table(console, Table("", (("analysis", None), ("one row", None)), rows))
+    print_table(console, Table("", (("table", None), ("one row", None)), rows))
     recorded = sorted({*TABLES} - {name for name, _ in rows})
     click.echo(f"\nTables as they were recorded (docs/tables.md):\n{', '.join(recorded)}")

@@ -14,17 +14,20 @@ __all__ = ["DEVICE", "by_category", "device_name", "fullest_device", "holds_memo
 DEVICE = ["rank", "device_type", "device"]
 """The columns that name a device in the tables of memory."""
 
+_TABLES = ("memory", "host", "device", "steps")
 LARGEST = 5  # categories on the first screen
 
 
 def holds_memory_only(run: Run) -> bool:
     """Whether nothing but memory was recorded."""
-    alone: tuple[bool, ...] = run.per_rank(_memory_only, chain)
-    return all(alone)
+    recorded: tuple[tuple[int, str], ...] = run.per_rank(_recorded, chain)
+    return {table for _, table in recorded} == {"memory"}
 
 
-def _memory_only(run: Run) -> tuple[bool, ...]:
-    return (bool(run.rows("memory")) and not any(run.rows(table) for table in ("host", "device", "steps")),)
+def _recorded(run: Run) -> tuple[tuple[int, str], ...]:
+    """For each rank, which of these tables have rows of it."""
+    held = [(rank, table) for table in _TABLES for rank in run.optional(table, "rank")["rank"].drop_nulls().unique()]
+    return tuple(sorted(held))
 
 
 def what_fills_the_peak(run: Run) -> list[Block]:
