@@ -183,6 +183,10 @@ def _advice(group: HostLines) -> Iterator[Advice]:
         yield Advice(text="Write every 100th step, and do not flush", code=_RARELY)
         yield Advice(text="Or write in a background thread", code=_THREAD)
         return
+    if group.places[0].text.split("  #")[0].rstrip().endswith(":"):  # the head of a loop or of a condition
+        text = "Run this code every 100th step, or replace Python loops over values by operators on whole tensors"
+        yield Advice(text=text, code="if step % 100 == 0:\n    ...  # this code")
+        return
     yield Advice(text="Move the line out of the training loop, or run it every 100th step", code=_RARELY)
 
 

@@ -78,8 +78,9 @@ def test_tables_and_sentences() -> None:
     tables, sentences = told(two_workers_in_step())
     assert tables == ["Stages of loading", "Calls in data loading", "DataLoader workers"]
     assert sentences == [
+        "These lanes show 4.4e+08 of the run.",
         "Gaps in a worker's lane were not recorded: quick batches are sampled.",
-        "6 of 12 recorded batches came late, by 3.6e+07 on average.",
+        "6 of 12 fully recorded batches came late, by 3.6e+07 on average.",
         "Training stalls 3.6e+07 every 2 batches, once per round of workers: the workers run in lockstep.",
     ]
 

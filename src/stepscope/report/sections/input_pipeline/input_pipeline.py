@@ -105,7 +105,8 @@ def _lanes(run: Run) -> list[Block]:
         title += f", rank {own.item(0, 'rank')}"
     block = Lanes(title, last - first, tuple(kind for kind in _KINDS if kind in done), lanes)
     seen = min(sum(end - start for start, end, _ in lane.spans) for lane in lanes)
-    return [block, Text(_BLANK)] if seen < _SEEN * (last - first) else [block]
+    part = Text("These lanes show {} of the run.", (Value(last - first, "ns"),))
+    return [block, part, Text(_BLANK)] if seen < _SEEN * (last - first) else [block, part]
 
 
 def _who(worker: int | None) -> str:
@@ -159,12 +160,12 @@ def _late(run: Run) -> list[Block]:
     if late.is_empty():
         return [
             Text(
-                f"All {many(batches.height, 'recorded batch', 'recorded batches')} were ready in time.",
+                f"All {many(batches.height, 'fully recorded batch', 'fully recorded batches')} were ready in time.",
                 (Value(batches.height, "count"),),
             )
         ]
     mean = float(late["late"].sum()) / late.height
-    batches_told = many(batches.height, "recorded batch", "recorded batches")
+    batches_told = many(batches.height, "fully recorded batch", "fully recorded batches")
     text = f"{{}} of {batches_told} came late, by {{}} on average."
     return [Text(text, (Value(late.height, "count"), Value(batches.height, "count"), Value(mean, "ns")))]
 

@@ -31,7 +31,7 @@ _AS_KERNELS = (
     "For exposed communication see Devices and host load."
 )
 _AS_TENSORBOARD = (
-    "Divided as in TensorBoard: traced steps only, and what the device does hides the host. The verdict may differ."
+    "Divided as in TensorBoard: traced steps only, and the host counts while the device idles. The verdict may differ."
 )
 _NO_STEPS = "From the first to the last event: no steps are marked."
 

@@ -22,7 +22,7 @@ _HEAVIEST = 3  # operators that are named
 _SHARES = {
     "device": "compute",
     "input": "data wait",
-    "host": "Python, files and launches",
+    "host": "Python, I/O and launches",
     "communication": "exposed communication",
     "memory": "exposed copies",
 }
