@@ -24,8 +24,8 @@ from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Analysis, Run, chain
 from stepscope.report.diagnose import Diagnosis, diagnose
 from stepscope.report.memory_only import holds_memory_only, what_fills_the_peak
-from stepscope.report.sections import traced_steps
 from stepscope.report.speed_limit import speed_limit
+from stepscope.report.traced_steps import traced_steps
 
 __all__ = ["Kind", "checks_done", "kind", "where_the_time_goes"]
 

@@ -8,13 +8,11 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from stepscope.analyses.steps.steady_steps import marks_steps
-from stepscope.analyses.steps.steps import steps as recorded_steps
-from stepscope.core.errors import MissingData
 from stepscope.core.plural import plural
 from stepscope.core.report import Block, Cell, Table, Text, Value
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Unit
+from stepscope.report.traced_steps import traced_steps
 
 __all__ = [
     "RANKS_SHOWN",
@@ -26,7 +24,6 @@ __all__ = [
     "many",
     "ranked",
     "sums",
-    "traced_steps",
 ]
 
 RANKS_SHOWN = 8
@@ -73,16 +70,6 @@ def is_traced(run: Run) -> bool:
 def has_device_work(run: Run) -> bool:
     """True if anything ran on an accelerator, or the run names one."""
     return bool(run.rows("device") or run.rows("devices"))
-
-
-def traced_steps(run: Run) -> int:
-    """The steps of a rank over which the trace's calls and kernels add up; 0 where none is marked."""
-    try:
-        traced = recorded_steps(run).filter(pl.col("tags").list.contains("traced") | (pl.col("clock") == "kineto"))
-    except MissingData:
-        return 0
-    most = traced.group_by("rank").len()["len"].max() if marks_steps(run) else None
-    return most if isinstance(most, int) else 0
 
 
 def sums(run: Run) -> list[Block]:
