@@ -102,7 +102,10 @@ export const en = {
   copyCode: "Copy code",
   openEditor: "Open in the editor",
   checksClear: (count: number) => (count === 1 ? "1 check clear" : `${count} checks clear`),
-  checksLacking: (count: number) => (count === 1 ? "1 check needs more data" : `${count} checks need more data`),
+  checksLacking: (count: number, ofDevices: number) => {
+    const lacking = count === 1 ? "1 check needs more data" : `${count} checks need more data`;
+    return ofDevices ? `${count ? `${lacking}, ` : ""}${ofDevices} for accelerators only` : lacking;
+  },
   rules: "rules",
   notRecorded: "Not recorded",
   run: "Run",

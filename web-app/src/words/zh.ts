@@ -100,7 +100,10 @@ export const zh: Words = {
   copyCode: "复制代码",
   openEditor: "在编辑器中打开",
   checksClear: (count: number) => `${count} 项检查没有发现问题`,
-  checksLacking: (count: number) => `${count} 项检查需要更多数据`,
+  checksLacking: (count: number, ofDevices: number) => {
+    const lacking = `${count} 项检查需要更多数据`;
+    return ofDevices ? `${count ? `${lacking}，` : ""}${ofDevices} 项仅适用于加速器` : lacking;
+  },
   rules: "规则",
   notRecorded: "未记录",
   run: "运行",

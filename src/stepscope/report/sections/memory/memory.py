@@ -58,7 +58,8 @@ def _living(run: Run, device: pl.DataFrame) -> list[Block]:
     rows = memory_at_peak(run).join(device, on=DEVICE, how="semi", nulls_equal=True)
     if rows.is_empty():
         return []
-    blocks: list[Block] = [by_category(rows, device_name(device))]
+    known = rows.filter(pl.col("category").ne("unknown"))
+    blocks: list[Block] = [by_category(rows, device_name(device))] if known.height else []
     named = rows.filter(pl.any_horizontal(pl.col("operator", "module").is_not_null()))
     if named.height:
         held = named.group_by("operator", "module").agg(pl.col("bytes", "share", "blocks").sum())
