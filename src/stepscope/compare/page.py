@@ -276,7 +276,7 @@ def _differing(comparison: Comparison) -> Text:
 
 
 def _told(sides: tuple[Setting, Setting]) -> str:
-    return " → ".join("not known" if side is None else literal(str(side), 80) for side in sides)
+    return " → ".join("–" if side is None else literal(str(side), 80) for side in sides)
 
 
 def _settings(comparison: Comparison) -> Iterable[Block]:

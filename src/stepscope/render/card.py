@@ -3,6 +3,7 @@
 A terminal and Markdown draw the same cards. A card has at most WORDS words besides code: facts are left out first.
 """
 
+import re
 from dataclasses import dataclass, replace
 from textwrap import dedent
 
@@ -29,6 +30,7 @@ TOP = 3
 """Findings that have a card: what a person takes in at once, and what saves the most time."""
 
 WORDS = 45
+_ASIDE = re.compile(r" \([^()]*\)$")
 """Words of a card besides code and figures: about 15 seconds of reading."""
 
 _FACTS = 3  # the cost, its cause and the setting at fault
@@ -164,13 +166,14 @@ def _facts(finding: Finding, report: Report) -> tuple[str, ...]:
 def _within_budget(card: Card) -> Card:
     """The card with as many facts as its words allow, one at least; a fix that is longer still is cut.
 
-    What the gain was predicted from comes first to go: the method alone stays.
+    What the gain was predicted from comes first to go, what stands in brackets before the rest: the method stays.
     """
     symbol = plain(card.place.symbol) if card.place else ""
     fixed = word_count(card.title, card.gain, symbol, card.share) + (2 if card.place else 0)  # file, "in"
     facts = list(card.why)
-    if fixed + word_count(card.sure, card.fix, *facts) > WORDS:
-        card = replace(card, sure=card.sure.partition(":")[0])
+    for shorter in (_ASIDE.sub("", card.sure), card.sure.partition(":")[0]):
+        if fixed + word_count(card.sure, card.fix, *facts) > WORDS:
+            card = replace(card, sure=shorter)
     fixed += word_count(card.sure)
     while len(facts) > 1 and fixed + word_count(card.fix, *facts) > WORDS:
         facts.pop()
