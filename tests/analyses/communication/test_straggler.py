@@ -107,7 +107,7 @@ def test_a_job_that_does_not_communicate_has_no_late_rank() -> None:
         ("allreduce", "mesh_dp", "large buckets"),
         ("allreduce", "mesh_tp", "tensor-parallel group"),
         ("_allgather_base", "mesh_fsdp", "next layers"),
-        ("all_to_allv", "mesh_ep", "local tokens"),
+        ("all_to_allv", "mesh_ep", "local work"),
         ("send", "mesh_pp", "micro-batches"),
     ],
 )

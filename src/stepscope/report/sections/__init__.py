@@ -76,7 +76,7 @@ def sums(run: Run) -> list[Block]:
     """Says that a table holds sums, where the trace has several steps."""
     count = traced_steps(run)
     return (
-        [Text("Calls and times are sums over the trace, which has {} steps.", (Value(count, "count"),))]
+        [Text(f"Calls and times are sums over the trace, which has {many(count, 'step')}.", (Value(count, "count"),))]
         if count > 1
         else []
     )

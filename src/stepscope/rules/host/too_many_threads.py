@@ -32,6 +32,7 @@ from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
@@ -56,7 +57,10 @@ def check(run: Run) -> Iterator[Finding]:
     if lost < MIN_WAIT * worst["step"]:
         return
     yield Finding(
-        title=Title("{} operator threads share {} cores", (Value(count, "count"), Value(worst["cores"], "count"))),
+        title=Title(
+            f"{{}} operator {plural(count, 'thread')} share {{}} {plural(worst['cores'], 'core')}",
+            (Value(count, "count"), Value(worst["cores"], "count")),
+        ),
         cause="configuration",
         evidence=_evidence(worst, count),
         gain=Gain(
