@@ -163,3 +163,13 @@ def test_communication_on_the_cpu_is_a_part_of_the_bar() -> None:
     parts = of_communication(verdict)
     assert [(part.label, part.value) for part in parts] == [("communication", 40.0 * MS), ("other", 60.0 * MS)]
     assert of_communication(replace(verdict, bound="input")) == ()
+
+
+def test_a_limit_without_a_finding_has_no_known_cause() -> None:
+    """One step is too few for the rules, and says which limit there is."""
+    synth = Synth().host("ProfilerStep#0", "annotation", 0, 100)
+    synth.host("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", 0, 60)
+    synth.host("aten::mm", "operator", 60, 62).kernel(62, 100)
+    text = screen(synth.run())
+    assert text.startswith("Data-loading bound: 6")
+    assert "No cause found (" in text and "No problem" not in text

@@ -99,6 +99,8 @@ def checks_done(run: Run, path: str) -> list[Block]:
 def _found_nothing(diagnosis: Diagnosis, path: str) -> tuple[str, list[Value]]:
     checked = len(diagnosis.checked)
     text, values = f"No problem found ({{}} {plural(checked, 'check')}).", [Value(checked, "count")]
+    if diagnosis.verdict.bound in ("input", "host", "communication", "memory"):  # such a limit is a problem
+        text = f"No cause found ({{}} {plural(checked, 'check')})."
     lacking = _lacking(diagnosis)
     about_devices = len(diagnosis.unchecked) - lacking
     if lacking:
