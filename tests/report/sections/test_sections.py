@@ -245,7 +245,7 @@ def test_one_step_is_not_called_several() -> None:
     assert not [block for block in rest if isinstance(block, Text) and re.search(r"\bsteps?\b", block.text)]
 
 
-def test_a_healthy_run_says_on_its_first_screen_that_nothing_was_found_and_what_was_checked() -> None:
+def test_a_run_says_on_its_first_screen_that_nothing_was_found_and_what_was_checked() -> None:
     synth = Synth()
     steps_of(synth, 0, wait=0)
     report = assemble(synth.run())
@@ -255,12 +255,12 @@ def test_a_healthy_run_says_on_its_first_screen_that_nothing_was_found_and_what_
     looked, blind = report.checked, [row.rule for row in report.unchecked if row.missing != DEVICE_WORK]
     assert {"input-bound", "periodic-stall"} <= set(looked)
     assert blind
-    assert f"No problem found ({len(looked)} checks). {len(blind)} need more data: `stepscope report " in screen
+    assert f"No cause found ({len(looked)} checks). {len(blind)} need more data: `stepscope report " in screen
     assert "--checks`." in screen
     assert f"{len(report.unchecked) - len(blind)} checks are for accelerators only." in screen
     assert "`stepscope report 'a run' --checks`" in printed(assemble(replace(synth.run(), path="a run")))
     for drawn in (report_markdown(report), printed(report)):
-        assert drawn.count("No problem found") == 1
+        assert drawn.count("No cause found") == 1
 
 
 def test_damage_is_told_on_the_first_screen_with_what_could_still_be_read() -> None:
