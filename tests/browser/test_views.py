@@ -208,7 +208,7 @@ def test_that_nothing_was_found_is_said_once(browser: Browser, tmp_path: Path) -
     page_file = tmp_path / "report.html"
     page_file.write_text(report_html(assemble(synth.run())), encoding="utf-8")
     with opened(browser, page_file.as_uri()) as page:
-        assert page.locator("main").inner_text().count("No problem found") == 1
+        assert page.locator("main").inner_text().count("No cause found") == 1
 
 
 def test_a_long_name_is_whole_on_a_telephone(browser: Browser, address: str) -> None:
