@@ -47,3 +47,15 @@ def test_a_wait_too_short_for_workers_promises_none() -> None:
     assert finding.advice[0].text.startswith("Index whole batches")
     assert finding.gain is not None
     assert "workers" not in finding.gain.basis
+
+
+def test_a_wait_in_a_trace_with_stacks_is_found_at_the_line_it_is_in() -> None:
+    """One step of a trace is enough: there are no others."""
+    synth = Synth().host("train.py(12): main", "python", 0, 200).host("data.py(7): __getitem__", "python", 101, 159)
+    synth.host("ProfilerStep#0", "annotation", 0, 100).host("ProfilerStep#1", "annotation", 100, 200)
+    synth.host("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", 100, 160)
+    for number, start in enumerate((1, 162)):
+        synth.host("cudaLaunchKernel", "runtime", start, start + 0.1, correlation=number)
+        synth.kernel(start + 1, 100 if number == 0 else 200, correlation=number)
+    (block,) = [block for block in diagnose(synth.run()).findings if block.rule == "input-bound"]
+    assert [(place.file, place.line) for place in block.finding.where] == [("data.py", 7)]

@@ -38,10 +38,8 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
-from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.lib.graph_capture import captures
-from stepscope.analyses.lib.line_places import line_place
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
@@ -50,6 +48,7 @@ from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.framework_settings import framework_advice, framework_title
+from stepscope.models.gap_places import gap_places
 from stepscope.models.host_lines import SpreadLines, spread_lines
 
 __all__ = ["RULE"]
@@ -60,8 +59,6 @@ MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two 
 SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
 MIN_SAMPLES = 5  # fewer samples name no line
 MIN_TIME = 200_000  # ns per step, absolute: a handful of calls into torch take as long, and no user can remove those
-MIN_GAPS = 0.1  # of the idle time: lines with less are not where to look first
-PLACES = 3  # lines at most
 KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
 MOST_OF_A_LAUNCH = 300_000  # ns: a kernel that waits longer for its launch waits for other work of the host
 FOLLOWS = 1.2  # of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it
@@ -220,7 +217,7 @@ def _idle(run: Run) -> Iterator[Finding]:
         ),
         advice=_IDLE_ADVICE if launching else _GAP_ADVICE,
         ranks=tuple(row.rank for row in slow),
-        where=_places(run, worst.rank) or tuple(_gap_places(run, worst)),
+        where=_places(run, worst.rank) or tuple(gap_places(run, worst.rank, ("host", "launch"))),
     )
 
 
@@ -255,17 +252,6 @@ def _places(run: Run, rank: int) -> tuple[Place, ...]:
     except MissingData:
         return ()
     return groups[0].places if groups else ()
-
-
-def _gap_places(run: Run, row: DeviceIdle) -> Iterator[Place]:
-    """Lines of the user's that the host is in while the device waits for it, from recorded Python frames."""
-    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
-    gaps = idle_gaps(run).filter(own & pl.col("class").is_in(["host", "launch"]))
-    whole = int(gaps["duration"].sum())
-    lines = gaps.drop_nulls("file").group_by("file", "line", "function").agg(pl.col("duration").sum())
-    for line in lines.sort("duration", "line", descending=[True, False]).head(PLACES).iter_rows(named=True):
-        if line["duration"] >= MIN_GAPS * whole:
-            yield line_place({**line, "text": ""}, line["duration"] / whole, "GPU idle time")
 
 
 _SMALL_OPERATORS = "Python between small operators takes {} per step ({})"

@@ -47,6 +47,7 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value, at
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.gap_places import gap_places
 from stepscope.models.input_stall import FULL, short
 from stepscope.models.loader_advice import WHOLE_BATCHES
 from stepscope.models.loader_model import SLOWED, LoaderChange, fit, predict, saving
@@ -90,7 +91,9 @@ def check(run: Run) -> Iterator[Finding]:
         gain=_narrowed(_gain(worst, facts, contended), run, worst, facts),
         advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
-        where=found or _inside(run, worst.rank, (*(call.place for call in calls), *facts.places)),
+        where=found
+        or _inside(run, worst.rank, (*(call.place for call in calls), *facts.places))
+        or tuple(gap_places(run, worst.rank, ("data_wait",))),
     )
 
 
