@@ -190,7 +190,7 @@ def _advice(group: HostLines) -> Iterator[Advice]:
 _RARELY = "if step % 100 == 0:\n    ...  # this line"
 _SAVE = """\
 saver = concurrent.futures.ThreadPoolExecutor(1)  # once
-state = copy.deepcopy(model.state_dict())  # quick: memory only
+state = copy.deepcopy(model.state_dict())  # and all else that you save; quick: memory only
 saver.submit(torch.save, state, path)"""
 _THREAD = """\
 writer = concurrent.futures.ThreadPoolExecutor(1)  # once

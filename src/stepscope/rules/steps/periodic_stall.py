@@ -134,7 +134,7 @@ with torch.inference_mode():
 model.train()"""
 _SAVE = """\
 saver = concurrent.futures.ThreadPoolExecutor(1)  # once
-state = copy.deepcopy(model.state_dict())  # quick: memory only
+state = copy.deepcopy(model.state_dict())  # and all else that you save; quick: memory only
 saver.submit(torch.save, state, path)"""
 _THREAD = """\
 worker = concurrent.futures.ThreadPoolExecutor(1)  # once
