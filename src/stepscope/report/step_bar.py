@@ -38,7 +38,7 @@ _APART = 0.005  # of the step: less does not show in three digits
 def step_bar(run: Run) -> list[Block]:
     """The bar; nothing where the run does not tell where a step goes."""
     verdict = diagnose(run).verdict
-    parts = _of_device(run, verdict) or of_communication(verdict) or _of_host(run, verdict) or _of_phases(run, verdict)
+    parts = _of_device(run, verdict) or _of_host(run, verdict) or of_communication(verdict) or _of_phases(run, verdict)
     if not parts:
         return []
     if verdict.steps == 0:
@@ -72,7 +72,7 @@ def of_communication(verdict: Verdict) -> tuple[Bar, ...]:
 
 def _of_host(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
     """What the training process does, where the headline names a share of it that no sum of phases is."""
-    if verdict.bound not in ("host", "device") or verdict.share is None or not verdict.step_ns:
+    if verdict.bound not in ("host", "device", "communication") or verdict.share is None or not verdict.step_ns:
         return ()
     phases = {bar.label: bar.value for bar in _of_phases(run, verdict)}
     computing = sum(phases.get(name, 0.0) for name in ("forward", "backward", "optimizer"))
