@@ -28,8 +28,10 @@ HARMLESS = (
     "live_reload",
     "127.0.0.1:9001",
     "error Event",
+    "document not ready yet",
 )
-"""What Perfetto says of itself: of directives that browsers have no more, and of what the policy refuses it."""
+"""What Perfetto says of itself: of directives that browsers have no more, of what the policy refuses it, and of pings that
+come before it is ready, where a machine is busy."""
 
 
 @pytest.fixture(scope="module")
