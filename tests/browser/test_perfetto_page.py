@@ -30,8 +30,8 @@ HARMLESS = (
     "error Event",
     "document not ready yet",
 )
-"""What Perfetto says of itself: of directives that browsers have no more, of what the policy refuses it, and of pings that
-come before it is ready, where a machine is busy."""
+"""What Perfetto says of itself: of directives that browsers have no more, of what the policy refuses it, and of pings
+that come before it is ready, where a machine is busy."""
 
 
 @pytest.fixture(scope="module")
