@@ -49,7 +49,7 @@ from stepscope.analyses.lib.host_order import HostOrder, host_order
 from stepscope.analyses.lib.markers import data_waits
 from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, shaped
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
-from stepscope.analyses.steps.steps import steps as step_table
+from stepscope.analyses.steps.lib.empty_steps import without_empty
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, within
 from stepscope.core.run import Analysis, Run
@@ -168,7 +168,7 @@ def _steps(run: Run, work: Work | None) -> pl.DataFrame:
     """number, rank, step, start, end: adjusted steps, and the whole recording of ranks that have device work only."""
     columns = ("rank", "step", "start", "end")
     try:
-        steps = _without_empty(run, adjusted_steps(run).select(columns))
+        steps = without_empty(run, adjusted_steps(run).select(columns))
     except MissingData:
         steps = pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64)).cast({"rank": pl.Int32})
     if work is not None:
@@ -177,15 +177,6 @@ def _steps(run: Run, work: Work | None) -> pl.DataFrame:
         steps = pl.concat([steps, whole.select(columns)])
     steps = steps.filter(pl.col("end") > pl.col("start")).sort("rank", "start")
     return steps.with_row_index("number")
-
-
-def _without_empty(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
-    """Without the empty step that a stopping profiler marks, so that means are over the steps of the verdict."""
-    try:
-        empty = step_table(run).filter(pl.col("tags").list.contains("empty"))
-    except MissingData:
-        return steps
-    return steps.join(empty, on=["rank", "step"], how="anti") if empty.height < steps.height else steps
 
 
 def _hops(run: Run, order: HostOrder | None, work: Work | None, steps: pl.DataFrame) -> Ints:

@@ -30,12 +30,13 @@ Kind = Literal["operator", "python", "call", "memory"]
 KINDS: tuple[Kind, ...] = ("operator", "python", "call", "memory")
 _KIND_OF = {"operator": 0, "annotation": 0, "python": 1, "runtime": 2, "driver": 2}
 MEASURED: dict[Kind, float] = {"operator": 600.0, "python": 450.0, "call": 1_000.0, "memory": 100.0}
-"""ns: of torch 2.13 on a CPU at 3 GHz, by the same benchmark; for calls, what drivers need at least."""
+"""ns: about what bench/recording_cost.py shows of torch 2.13 on a CPU; of calls of a device's runtime an assumption."""
 
 WHOLE = 2.3
-"""A profiled step takes longer by 1.6 to 2.6 times the shortest distances of its events (bench/recording_cost.py)."""
+"""A profiled step of small operators takes longer by 1.7 to 2.5 times the shortest distances of its events, by
+bench/recording_cost.py."""
 
-SHORTEST = 0.1  # of the distances: the median of these tells, as single ones are below the resolution of old clocks
+SHORTEST = 0.1  # of the distances: their mean tells, as old clocks do not resolve single ones
 ENOUGH = 100  # pairs of a kind, before their distances are believed
 LOOKED_AT = 200_000  # events of a rank: more tell no more about the shortest
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import polars as pl
 
 from stepscope.analyses.device.device_time import device_time
+from stepscope.analyses.steps.lib.empty_steps import without_empty
 from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.analyses.steps.step_breakdown import step_breakdown
-from stepscope.analyses.steps.steps import steps
 from stepscope.core.errors import MissingData
 from stepscope.core.report import Bar, Bars, Block, Section, Text, Value
 from stepscope.core.run import Run
@@ -38,7 +38,7 @@ _NO_STEPS = "From the first to the last event: no steps are marked."
 
 def build(run: Run) -> list[Block]:
     table = step_breakdown(run)
-    table = _with_operators(run, table)
+    table = without_empty(run, table)
     means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
     bars = Bars("One traced step, mean", "ns", parts)
@@ -59,15 +59,6 @@ def _mean_of(table: pl.DataFrame) -> Text:
     if ranks > 1:
         text, values = f"{text} of {many(ranks, 'rank')}", [*values, Value(ranks, "count")]
     return Text(f"{text}.", tuple(values))
-
-
-def _with_operators(run: Run, table: pl.DataFrame) -> pl.DataFrame:
-    """Without the empty step that a stopping profiler marks, so that means are over the steps of the verdict."""
-    try:
-        empty = steps(run).filter(pl.col("tags").list.contains("empty"))
-    except MissingData:
-        return table
-    return table.join(empty, on=["rank", "step"], how="anti") if empty.height < table.height else table
 
 
 def _collectives(run: Run) -> list[Block]:
