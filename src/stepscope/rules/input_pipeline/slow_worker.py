@@ -169,7 +169,7 @@ def _evidence(measured: Pipeline, slow: _Slow) -> tuple[Evidence, ...]:
     return (
         Evidence(label="its batch load time", value=slow.wall, unit="ns", source=source),
         Evidence(label="others' batch load time", value=slow.others_wall, unit="ns", source=source),
-        Evidence(label="waiting in extra time",
+        Evidence(label="extra time spent waiting",
                  value=max(0.0, min(1.0, (idle - usual) / (slow.wall - slow.others_wall))), unit="ratio",
                  source=source),
         Evidence(label="its CPU per batch", value=slow.cpu, unit="ns", source=source),
