@@ -215,14 +215,29 @@ def pays(found: InputStall, prediction: Prediction) -> bool:
 def gain(found: InputStall, changes: Sequence[LoaderChange], basis: str) -> Gain:
     """What is saved per step, from the least with any of the changes to the most; the start of workers apart."""
     rows = predict(found.model, changes)
+    least, most = (
+        max(0, found.now - end) for end in (max(row.high_ns for row in rows), min(row.low_ns for row in rows))
+    )
+    wait = round(found.now * found.wait / found.step)
+    if not any(_frees_cores(found, change) for change in changes):
+        least, most = min(least, wait), min(most, wait)
+    if most > wait * (1 + NEARLY):
+        basis = f"{basis}, freeing cores for training"
     return Gain(
-        low_ns=max(0, found.now - max(row.high_ns for row in rows)),
-        high_ns=max(0, found.now - min(row.low_ns for row in rows)),
+        low_ns=least,
+        high_ns=most,
         step_ns=found.now,
         basis=f"simulated: {basis} ({rows[0].basis})",
         confidence="structural",
         pool="data-wait",
     )
+
+
+def _frees_cores(found: InputStall, change: LoaderChange) -> bool:
+    """Whether computing may end sooner, too: loading works less, or in fewer processes. Else no more than the wait is
+    saved."""
+    fewer = change.workers is not None and change.workers < found.model.pipeline.workers
+    return fewer or bool(change.faster or change.moved or change.batch_size)
 
 
 def heaviest(found: InputStall) -> LoadingStage | None:

@@ -166,19 +166,17 @@ def _facts(finding: Finding, report: Report) -> tuple[str, ...]:
 def _within_budget(card: Card) -> Card:
     """The card with as many facts as its words allow, one at least; a fix that is longer still is cut.
 
-    What the gain was predicted from comes first to go, what stands in brackets before the rest: the method stays.
+    What goes first: brackets of how the gain was predicted, the third fact, the rest of how, the second fact.
     """
     symbol = plain(card.place.symbol) if card.place else ""
     fixed = word_count(card.title, card.gain, symbol, card.share) + (2 if card.place else 0)  # file, "in"
-    facts = list(card.why)
-    for shorter in (_ASIDE.sub("", card.sure), card.sure.partition(":")[0]):
-        if fixed + word_count(card.sure, card.fix, *facts) > WORDS:
-            card = replace(card, sure=shorter)
-    fixed += word_count(card.sure)
-    while len(facts) > 1 and fixed + word_count(card.fix, *facts) > WORDS:
-        facts.pop()
-    room = WORDS - fixed - word_count(*facts)
-    return replace(card, why=tuple(facts), fix=_cut(card.fix, max(room, 1)))
+    brief, method = _ASIDE.sub("", card.sure), card.sure.partition(":")[0]
+    for sure, facts in ((card.sure, _FACTS), (brief, _FACTS), (brief, 2), (method, 2), (method, 1)):
+        card = replace(card, sure=sure, why=card.why[:facts])
+        room = WORDS - fixed - word_count(card.sure, *card.why)
+        if word_count(card.fix) <= room:
+            return card
+    return replace(card, fix=_cut(card.fix, max(room, 1)))
 
 
 def _cut(words: str, most: int) -> str:

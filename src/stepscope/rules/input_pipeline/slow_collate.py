@@ -28,7 +28,7 @@ from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.core.finding import Advice, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.input_stall import faster, gain, heaviest, input_stall, short, stage_evidence
+from stepscope.models.input_stall import faster, gain, heaviest, input_stall, stage_evidence
 
 __all__ = ["RULE"]
 
@@ -45,7 +45,7 @@ def check(run: Run) -> Iterator[Finding]:
         title=Title("{} takes {} of data-loading CPU time", (part.called, Value(part.share, "ratio"))),
         cause="data-reading",
         evidence=stage_evidence(found, part),
-        gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
+        gain=gain(found, faster((part.name,), FASTER), "2× to 10× faster"),
         advice=_ADVICE,
         ranks=found.ranks,
         where=hot_lines(run, found.ranks[0], part.place, part.library),

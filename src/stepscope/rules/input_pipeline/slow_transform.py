@@ -48,7 +48,7 @@ def check(run: Run) -> Iterator[Finding]:
         title=Title("{} takes {} of data-loading CPU time", (part.called, Value(part.share, "ratio"))),
         cause="data-reading",
         evidence=stage_evidence(found, part),
-        gain=gain(found, faster((part.name,), FASTER), f"{short(part.name)} 2× to 10× faster"),
+        gain=gain(found, faster((part.name,), FASTER), "2× to 10× faster"),
         advice=_advice(part, gpu=has_gpu(run)),
         ranks=found.ranks,
         where=hot_lines(run, found.ranks[0], part.place, part.library),
