@@ -126,15 +126,15 @@ def test_a_click_zooms_back_and_escape_undo_it_and_the_address_keeps_it(page: Pa
 def test_arrows_lead_from_frame_to_frame_and_enter_zooms(page: Page) -> None:
     focused = "document.activeElement.textContent"
     page.evaluate(f"{BOXES}[0].focus()")
-    walk = [("ArrowDown", "data_wait"), ("ArrowRight", "forward"), ("ArrowDown", "main train.py:9"),
-            ("ArrowLeft", "main train.py:9"), ("ArrowUp", "data_wait"), ("Home", "step")]  # fmt: skip
+    walk = [("ArrowDown", "data wait"), ("ArrowRight", "forward"), ("ArrowDown", "main train.py:9"),
+            ("ArrowLeft", "main train.py:9"), ("ArrowUp", "data wait"), ("Home", "step")]  # fmt: skip
     for key, name in walk:
         page.keyboard.press(key)
         assert page.evaluate(focused) == name
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Show all")).to_be_visible()
-    assert page.evaluate(focused) == "data_wait"
+    assert page.evaluate(focused) == "data wait"
     page.keyboard.press("/")
     expect(page.get_by_placeholder("Search frames")).to_be_focused()
     assert page.locator("#app .boxes [tabindex='0']").count() == 1

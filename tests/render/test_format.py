@@ -195,9 +195,13 @@ def test_a_sentence_says_for_which_ranks_it_holds(rank: int, ranks: tuple[int, .
 
 
 def test_a_verdict_without_figures_invents_none() -> None:
-    cpu_contention = Verdict("input", 0.25, 20_000_000, cpu_contention=0.14)
+    cpu_contention = Verdict("input", 0.25, 20_000_000, core_wait=0.14)
     assert sentence(cpu_contention) == (
         "Data-loading bound: 11 % of each 20 ms step waits for data, 14 % for CPU cores busy with workers."
+    )
+    many_threads = Verdict("device", 0.98, 77_100_000, on_cpu=True, core_wait=0.71)
+    assert sentence(many_threads) == (
+        "Compute-bound (CPU): operators take 98 % of each 77.1 ms step; for 71 % of the step they wait for a CPU core."
     )
     assert sentence(Verdict("input", None, None)) == "Data-loading bound: most of each step waits for data."
     slowed = Verdict("host", 0.27, 40_000_000, share_unrecorded=0.158, likely=True)
@@ -205,7 +209,7 @@ def test_a_verdict_without_figures_invents_none() -> None:
         "Host-bound, likely: the device idles 27 % (16–27 % without the profiler's cost) of each 40 ms step while the "
         "host runs Python, I/O and launches."
     )
-    assert "kernels take 85 % (85–91 % without the profiler's cost)" in sentence(
+    assert "kernels take 85 % (up to 91 % without the profiler's cost)" in sentence(
         Verdict("device", 0.85, 40_000_000, share_unrecorded=0.91)
     )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."

@@ -222,7 +222,7 @@ def test_cheaper_loading_also_gives_back_the_cores_that_workers_take_from_traini
     assert block.finding.gain is not None
     assert block.finding.gain.high_ns == pytest.approx(30 * MS + 2 * 0.1 * step, abs=2)
     assert verdict.bound == "input"
-    assert verdict.cpu_contention == pytest.approx(0.1)
+    assert verdict.core_wait == pytest.approx(0.1)
     assert verdict.share == pytest.approx(30 * MS / step + 0.1)
 
 

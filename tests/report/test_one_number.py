@@ -26,7 +26,7 @@ def told(run: Run) -> Iterator[tuple[str, str, str]]:
     diagnosis = diagnose(run)
     verdict = diagnosis.verdict
     if verdict.bound in QUANTITIES and verdict.share is not None:
-        yield QUANTITIES[verdict.bound], "headline", quantity(verdict.share - verdict.cpu_contention, "ratio")
+        yield QUANTITIES[verdict.bound], "headline", quantity(verdict.share - verdict.core_wait, "ratio")
     for block in step_bar(run):
         if isinstance(block, Bars):
             whole = sum(part.value for part in block.parts)

@@ -71,7 +71,8 @@ class Verdict:
     where the step was timed without one; `likely` says that the limit hangs by that cost.
     `gaps` are the longest times (ns) without device work, and what the host did in each, where a few make up most of
     the idle time of a trace without steps.
-    `cpu_contention` is the part of an input share in which training waits for cores that its loader's workers have.
+    `core_wait` is the part of the share in which the training process is ready but has no core: of an input share, as
+    its loader's workers have them, of a device share on the CPU, whoever has them.
     `next_step` is what to record, or to do, so that more is known; empty where nothing is missing.
     """
 
@@ -89,7 +90,7 @@ class Verdict:
     share_unrecorded: float | None = None
     likely: bool = False
     gaps: tuple[tuple[float, str], ...] = ()
-    cpu_contention: float = 0.0
+    core_wait: float = 0.0
     next_step: str = ""
 
 

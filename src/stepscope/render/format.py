@@ -190,10 +190,8 @@ _BOUNDS = {
 def _limit(verdict: Verdict, share: str, of_step: str) -> str:
     """What happens in the share of the step."""
     match verdict.bound:
-        case "input" if verdict.cpu_contention >= _WORTH_TELLING and verdict.share is not None:
-            wait, cores = (
-                quantity(part, "ratio") for part in (verdict.share - verdict.cpu_contention, verdict.cpu_contention)
-            )
+        case "input" if verdict.core_wait >= _WORTH_TELLING and verdict.share is not None:
+            wait, cores = (quantity(part, "ratio") for part in (verdict.share - verdict.core_wait, verdict.core_wait))
             return f"{wait} of {of_step} waits for data, {cores} for CPU cores busy with workers"
         case "input":
             return f"{share} waits for data"
@@ -201,6 +199,9 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
             return f"Python and file I/O take {share}"
         case "host":
             return f"the device idles {share} while the host runs Python, I/O and launches"
+        case "device" if verdict.core_wait:
+            waiting = quantity(verdict.core_wait, "ratio")
+            return f"operators take {share}; for {waiting} of the step they wait for a CPU core"
         case "device":
             return f"{'operators' if verdict.on_cpu else 'kernels'} take {share}"
         case "communication":
@@ -241,11 +242,13 @@ def _of_world(verdict: Verdict) -> str:
 
 def _share(verdict: Verdict) -> str:
     """`27 %`, or `27 % (16–27 % without the profiler's cost)` where that makes a difference."""
-    share, without = quantity(verdict.share, "ratio"), verdict.share_unrecorded
-    if without is None or abs(without - (verdict.share or 0.0)) < _WORTH_A_RANGE:
+    recorded, without = verdict.share or 0.0, verdict.share_unrecorded
+    share, other = quantity(verdict.share, "ratio"), quantity(without, "ratio")
+    if without is None or abs(without - recorded) < _WORTH_A_RANGE:
         return share
-    low, high = (quantity(end, "ratio") for end in sorted((verdict.share or 0.0, without)))
-    return f"{share} ({low.removesuffix(' %')}–{high} without the profiler's cost)"
+    if without > recorded:  # of a shorter step
+        return f"{share} (up to {other} without the profiler's cost)"
+    return f"{share} ({other.removesuffix(' %')}–{share} without the profiler's cost)"
 
 
 def _longest_gaps(verdict: Verdict) -> str:

@@ -10,6 +10,7 @@ import polars as pl
 from stepscope.analyses.bound.bound import bound
 from stepscope.analyses.bound.lib.bound_shares import record_without
 from stepscope.analyses.device.idle_gaps import idle_gaps
+from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, nothing_whole
 from stepscope.analyses.lib.graph_capture import captures
@@ -41,6 +42,7 @@ FEW_GAPS = 3  # without device work: so many can be looked at one by one
 MOST = 0.8  # of the gaps: what is left may be what recording adds between thousands of calls
 SEEN = 0.5  # of the idle time must be in gaps that are known, before they can explain it
 WORTH_TELLING = 0.1  # of the idle time
+CORES_LACK = 0.1  # of the step spent waiting for a core: less is what any busy machine has
 ALIKE = 0.5  # of the worst rank's share: one with less, such as a rank that waits for it, is not limited by the same
 
 _OF_STEP = re.compile(r" (per|of) step$")  # behind a label
@@ -243,7 +245,7 @@ def _verdict(run: Run) -> Verdict:
         share_unrecorded=_unrecorded(row, share),
         likely=row["likely"],
         gaps=gaps,
-        cpu_contention=row["cpu_contention"] if row["limit"] == "input" else 0.0,
+        core_wait=row["cpu_contention"] if row["limit"] == "input" else _core_wait(run, row),
         next_step=_SEE_GAPS if gaps else record_without(slowed_by) if slowed_by else row["how"] or "",
     )
 
@@ -254,6 +256,18 @@ def _unrecorded(row: dict[str, Any], share: float | None) -> float | None:
     if share is None or not 0 < less < 1:
         return None
     return (share - (less if row["limit"] == "host" else 0.0)) / (1 - less)
+
+
+def _core_wait(run: Run, row: dict[str, Any]) -> float:
+    """The share of a step in which operators on the CPU wait for a core."""
+    if row["limit"] != "device" or has_gpu(run):
+        return 0.0
+    try:
+        waited = core_waits(run).filter(pl.col("rank") == row["rank"]).select(pl.col("waited") / pl.col("step"))
+    except MissingData:
+        return 0.0
+    share = min(float(waited.item()), row["device"]) if len(waited) else 0.0
+    return share if share >= CORES_LACK else 0.0
 
 
 def _ranks(run: Run) -> tuple[int, int]:

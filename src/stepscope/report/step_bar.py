@@ -23,6 +23,7 @@ _IDLE = "device idle"
 _OF_HOST = {
     "input": "data wait", "device": "operators", "host": "Python and file I/O", "communication": "communication",
 }  # fmt: skip
+_CORE_WAIT = "waiting for a core"
 _ALIKE = 0.01  # of the step: phases that add up to the headline say more than what they consist of
 _SHOWN = 0.0005  # of the step: less would be shown as nothing
 PHASES = {
@@ -82,6 +83,9 @@ def _of_host(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
     if row["device"] is None:
         return ()
     shares = {label: row[name] or 0.0 for name, label in _OF_HOST.items()}
+    if verdict.bound == "device" and verdict.core_wait:
+        shares[_OF_HOST["device"]] -= verdict.core_wait
+        shares[_CORE_WAIT] = verdict.core_wait
     shares[PHASES["other"]] = max(0.0, 1.0 - sum(shares.values()))
     return tuple(Bar(label, share * verdict.step_ns) for label, share in shares.items() if share >= _SHOWN)
 

@@ -54,7 +54,7 @@ def test_stacks_of_a_step_become_one_tree_by_phase() -> None:
     tree = line_tree(sampled())
     assert tree.select("depth", "name", "kind", "calls", "total", "self").rows() == [
         (0, "step", "root", 21, 100 * MS, 0),
-        (1, "data_wait", "phase", 7, 25 * MS, 0),
+        (1, "data wait", "phase", 7, 25 * MS, 0),
         (2, "main train.py:9", "user", 7, 25 * MS, 0),
         (3, "__getitem__ data.py:41", "user", 7, 25 * MS, 25 * MS),
         (1, "forward", "phase", 14, 75 * MS, 0),
@@ -73,7 +73,7 @@ def test_the_tree_of_lines_tells_what_lines_tells() -> None:
     run = sampled()
     phases = line_tree(run).filter(depth=1).select("name", "total").rows()
     told = lines(run).group_by("phase").agg(pl.col("time").sum()).sort("phase").rows()
-    assert phases == told
+    assert [(name.replace(" ", "_"), total) for name, total in phases] == told
 
 
 @pytest.mark.slow

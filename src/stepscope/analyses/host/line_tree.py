@@ -20,6 +20,7 @@ from stepscope.core.run import Analysis, Run
 __all__ = ["ANALYSIS", "line_tree"]
 
 COLUMNS = (RANK, *NODE)
+_NAMES = {"data_wait": "data wait"}  # as people read it
 
 
 def compute(run: Run) -> pl.DataFrame:
@@ -29,10 +30,10 @@ def compute(run: Run) -> pl.DataFrame:
     for samples in parts(steady_samples(run).sort("rank", maintain_order=True), "rank"):
         rank = samples["rank"][0]
         grown = SampledTree(Label("step", "root"))
-        stacks, texts = paths_of(samples, "phase")
+        stacks, texts = paths_of(samples.with_columns(pl.col("phase").replace(_NAMES)), "phase")
         for path, weight, count in stacks:
             grown.add(path, weight, count)
-        tree, labels = grown.tree(round(mean[rank]), PHASES)
+        tree, labels = grown.tree(round(mean[rank]), [_NAMES.get(phase, phase) for phase in PHASES])
         trees.append(tree_frame(tree, labels, texts, rank=rank))
     return shaped(pl.concat(trees), COLUMNS)
 

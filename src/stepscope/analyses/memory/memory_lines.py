@@ -28,10 +28,7 @@ COLUMNS = (
     Column("share", pl.Float64, "ratio", "share of the peak"),
     Column("blocks", pl.Int64, "count", "blocks alive at the peak; null: the source does not tell"),
 )
-RECORD_LINES = (
-    "record stacks with the memory: `stepscope run --trace 10:13 --with memory,stacks -- COMMAND`, or open a snapshot "
-    "of torch.cuda.memory._dump_snapshot()"
-)
+RECORD_LINES = "record stacks with the memory: `stepscope run --trace 10:13 --with memory,stacks -- COMMAND`"
 _PLACE = ("file", "line", "function", "text")
 
 

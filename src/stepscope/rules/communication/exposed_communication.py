@@ -35,6 +35,7 @@ import polars as pl
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
 from stepscope.analyses.communication.lib.collective_calls import collective_calls
 from stepscope.analyses.communication.process_groups import process_groups
+from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
@@ -78,7 +79,8 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_advice(run, worst.rank, collective, group, too_much=worst.removable > worst.compute),
         ranks=tuple(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.told / worst.step),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.told / worst.step)
+        or model_places(run, worst.rank),
     )
 
 

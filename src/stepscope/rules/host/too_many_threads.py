@@ -29,6 +29,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.host.core_waits import core_waits
+from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
@@ -72,6 +73,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=tuple(_advice(max(1, cores // len(threads)))),
         ranks=tuple(row["rank"] for row in rows),
+        where=model_places(run, worst["rank"]),
     )
 
 

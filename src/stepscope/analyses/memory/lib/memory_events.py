@@ -23,10 +23,7 @@ Bools = npt.NDArray[np.bool_]
 DEVICE = ("rank", "device_type", "device")
 """What tells one memory from another."""
 
-RECORD_MEMORY = (
-    "record memory in a traced window: `stepscope run --trace 10:13 --with memory -- COMMAND`, or open a snapshot of "
-    "torch.cuda.memory._dump_snapshot()"
-)
+RECORD_MEMORY = "record memory in a traced window: `stepscope run --trace 10:13 --with memory -- COMMAND`"
 """How to get memory events."""
 
 DEVICE_TYPES = {
