@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stepscope.core.report import Verdict
+from stepscope.core.report import Table, Verdict
 from stepscope.core.synth import Synth
 from stepscope.render.format import text
 from stepscope.report.speed_limit import speed_limit
@@ -44,6 +44,10 @@ def test_speed_limit(synth: Synth, told: list[str]) -> None:
 def test_a_step_that_the_device_limits_has_a_limit_of_its_own() -> None:
     """Of the kernels' 10 ms 5 have known work, and 3.52 ms at the peak; the device fills 9 of 10 ms of the step."""
     verdict = Verdict("device", 0.9, 10_000_000, steps=3)
-    first, second = speed_limit(product(unknown=5).run(), verdict)
+    first, table, last = speed_limit(product(unknown=5).run(), verdict)
     assert text(first) == "Limit for these operators on the A100 40GB: 8.67 ms per step (1.15× faster)."  # type: ignore[arg-type]
-    assert text(second) == f"{HALF} (work known for 50 % of kernel time)."  # type: ignore[arg-type]
+    assert isinstance(table, Table)
+    ((name, now, at_limit, why),) = table.rows
+    assert (name, now, why) == ("aten::mm", 4.5e6, "near the limit")  # the device is busy for 9 of 10 ms
+    assert at_limit == pytest.approx(3.17e6, rel=0.001)
+    assert text(last) == f"{HALF} (work known for 50 % of kernel time)."  # type: ignore[arg-type]

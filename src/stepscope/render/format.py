@@ -367,11 +367,13 @@ def _digits(value: float) -> str:
 
 
 def _percent(ratio: float) -> str:
-    """Whole per cent from 10 up, one decimal below, `<0.1` for what is nearly nothing."""
+    """Whole per cent from 10 up, one decimal below and near 100, `<0.1` and `>99.9` for nearly nothing and all."""
     percent = ratio * 100
     if 0 < percent < 0.05:
         return "<0.1"
-    rounded = f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:,.0f}"
+    if 99.95 <= percent < 100:
+        return ">99.9"
+    rounded = f"{percent:.1f}" if abs(percent) < 9.95 or 99.5 <= percent < 100 else f"{percent:,.0f}"
     return rounded.removesuffix(".0")
 
 

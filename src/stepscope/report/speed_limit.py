@@ -4,13 +4,17 @@ import polars as pl
 
 from stepscope.analyses.operators.lib.flops import HEAVY
 from stepscope.analyses.operators.lib.roofline_times import timed_calls
+from stepscope.analyses.operators.speed_of_light import speed_of_light
 from stepscope.core.errors import MissingData
-from stepscope.core.report import Block, Text, Value, Verdict
+from stepscope.core.report import Block, Table, Text, Value, Verdict
 from stepscope.core.run import Run, stack
+from stepscope.core.schema import Unit
 
 __all__ = ["speed_limit"]
 
 MOSTLY = 0.9  # of the kernels' time with known work: of less, the line says how much
+WORTH_A_TABLE = 0.05  # of the step above the limit: with less, better kernels are not the answer
+LARGEST = 3  # operators: most of the distance is in few
 LEAST = 0.2  # of it: with less, nobody knows how fast the rest is
 
 
@@ -33,7 +37,7 @@ def speed_limit(run: Run, verdict: Verdict) -> list[Block]:
     gpu = best["gpu"].replace("{", "{{").replace("}", "}}")
     blocks: list[Block] = []
     if verdict.bound == "device" and not verdict.on_cpu:
-        blocks += _step_at_limit(gpu, best, verdict)
+        blocks += _step_at_limit(run, gpu, best, verdict)
     text = f"Kernels reach {{}} of the {gpu}'s memory bandwidth"
     values = [Value(best["moving"] / best["time"], "ratio")]
     if best["precision"] is not None:
@@ -45,13 +49,29 @@ def speed_limit(run: Run, verdict: Verdict) -> list[Block]:
     return [*blocks, Text(f"{text}.", tuple(values))]
 
 
-def _step_at_limit(gpu: str, sums: dict[str, float], verdict: Verdict) -> list[Block]:
+def _step_at_limit(run: Run, gpu: str, sums: dict[str, float], verdict: Verdict) -> list[Block]:
     saved = max(0.0, (sums["known"] - sums["ideal"]) / sums["time"]) * (verdict.share or 0.0)
     if not verdict.step_ns or saved >= 1:
         return []
     where = " per step" if verdict.steps else ""
     values = (Value(verdict.step_ns * (1 - saved), "ns"), Value(1 / (1 - saved), "count"))
-    return [Text(f"Limit for these operators on the {gpu}: {{}}{where} ({{}}× faster).", values)]
+    limit = Text(f"Limit for these operators on the {gpu}: {{}}{where} ({{}}× faster).", values)
+    return [limit, *(_headroom(run, sums, verdict) if saved >= WORTH_A_TABLE else ())]
+
+
+def _headroom(run: Run, sums: dict[str, float], verdict: Verdict) -> list[Block]:
+    """The operators with the most time above their limit, in time per step: shares of the kernels' time in it."""
+    on_device = (pl.col("rank") == sums["rank"]) & pl.col("device").eq_missing(sums["device"]) & (pl.col("lost") > 0)
+    rows = speed_of_light(run).filter(on_device).head(LARGEST)
+    per_step = (verdict.share or 0.0) * (verdict.step_ns or 0.0) / sums["time"]
+    times = rows.with_columns(pl.col("total", "at_limit") * per_step)
+    cells = tuple(times.select("operator", "total", "at_limit", "why").iter_rows())
+    if not cells:
+        return []
+    columns: tuple[tuple[str, Unit | None], ...] = (
+        ("operator", None), ("per step now", "ns"), ("at the limit", "ns"), ("why", None),
+    )  # fmt: skip
+    return [Table("Operators furthest above the limit", columns, cells, source="speed_of_light")]
 
 
 def _sums(run: Run) -> pl.DataFrame:

@@ -144,11 +144,12 @@ function digits(value: number): string {
   return toFixed(rounded, Math.abs(rounded) >= 1e-3 ? 5 : 8).replace(/0+$/, "").replace(/\.$/, "");
 }
 
-/** Whole per cent from 10 up, one decimal below, `<0.1` for what is nearly nothing. */
+/** Whole per cent from 10 up, one decimal below and near 100, `<0.1` and `>99.9` for nearly nothing and all. */
 function percent(ratio: number): string {
   const value = ratio * 100;
   if (value > 0 && value < 0.05) return "<0.1";
-  const rounded = Math.abs(value) < 9.95 ? toFixed(value, 1) : grouped(toFixed(value, 0));
+  if (value >= 99.95 && value < 100) return ">99.9";
+  const rounded = Math.abs(value) < 9.95 || (value >= 99.5 && value < 100) ? toFixed(value, 1) : grouped(toFixed(value, 0));
   return rounded.replace(/\.0$/, "");
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.lib.device_work import work_names
+from stepscope.analyses.lib.device_work import device_work, work_names
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.launch_calls import Launches, launches
 from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU, quotient
@@ -34,6 +34,10 @@ RECORD_SHAPES = (
 LAUNCH = 5_000
 """ns; about what the host needs to launch a kernel. Shorter ones are limited by no roof, but by starting and ending."""
 
+LOW_OCCUPANCY = 0.25
+"""Of the warps that an SM can hold; with fewer it cannot hide the latency of memory (NVIDIA's tuning guides)."""
+
+_UNUSED = ("empty", "sparse")
 _SECOND = 1e9  # ns
 _ANY = -1
 # Copies and sets that only the memory of the device limits.
@@ -41,6 +45,7 @@ _WITHIN = re.compile(r"^(?:Memcpy DtoD|CopyDeviceToDevice|Memset|FillBuffer)|dev
 _CALL = ("rank", "device", "row")
 _TIMED: dict[str, DataType] = {
     "rank": pl.Int32, "device": pl.Int32, "row": pl.Int64, "at": pl.Int64, "time": pl.Int64, "matrix": pl.Boolean,
+    "empty": pl.Float64, "sparse": pl.Float64,
 }  # fmt: skip
 Ints = npt.NDArray[np.int64]
 
@@ -51,7 +56,8 @@ class Timed:
 
     `calls`: rank, device (null: the host), row, name, input_dims, kind, precision (tf32 where kernels of float32 use
     tensor cores), flops, bytes, at (start), time (ns), gpu and architecture (null: not in the data of peaks), peak
-    (FLOP/s), memory_speed (bytes/s), ideal (ns, null where anything that it needs is unknown).
+    (FLOP/s), memory_speed (bytes/s), ideal (ns, null where anything that it needs is unknown); empty (ns, the time of
+    its kernels times the part of the multiprocessors that got no block) and sparse (ns in kernels of low occupancy).
     `unknown`: rank, device, at, time of work of no operator with a formula, in ranks with recorded shapes.
     """
 
@@ -101,14 +107,25 @@ def _on_device(run: Run, work: pl.DataFrame) -> pl.DataFrame:
     except MissingData:
         return pl.DataFrame(schema=_TIMED)
     matrix = name_test(work_names(run), uses_tensor_cores)
-    pieces = found.work.with_columns(matrix=matrix, row=pl.Series(_rows(found, work)))
+    pieces = found.work.with_columns(matrix=matrix, row=pl.Series(_rows(found, work)), **_unused(run))
     pieces = pieces.filter((pl.col("role") == "compute") | name_test(pieces["name"], _is_within))
-    pieces = pieces.select(*_CALL, "matrix", at="start", time=pl.col("end") - pl.col("start"))
+    time = pl.col("end") - pl.col("start")
+    pieces = pieces.select(*_CALL, "matrix", *(pl.col(part) * time for part in _UNUSED), at="start", time=time)
     known = pieces.filter(pl.col("row") >= 0)
-    sums = known.group_by(_CALL).agg(pl.col("at").min(), pl.col("time").sum(), pl.col("matrix").any())
+    sums = known.group_by(_CALL).agg(pl.col("at").min(), pl.col("time", *_UNUSED).sum(), pl.col("matrix").any())
     every = pl.concat([sums.select(list(_TIMED)), pieces.filter(pl.col("row") < 0).select(list(_TIMED))])
     assert every["time"].sum() == pieces["time"].sum()
     return every.select(pl.col(name).cast(kind) for name, kind in _TIMED.items())
+
+
+def _unused(run: Run) -> dict[str, pl.Series]:
+    """For each piece of device work the part of the multiprocessors without a block, and 1 where the others have few
+    warps; 0 where that is not recorded."""
+    filled = device_work(run, "blocks_per_sm", "occupancy").select(
+        empty=1 - pl.col("blocks_per_sm").clip(upper_bound=1.0),
+        sparse=(pl.col("occupancy") < LOW_OCCUPANCY).cast(pl.Float64),
+    )
+    return {part: filled[part].fill_null(0.0) for part in _UNUSED}
 
 
 def _is_within(name: str) -> bool:
@@ -138,7 +155,12 @@ def _on_host(run: Run, work: pl.DataFrame) -> pl.DataFrame:
     tree = host_tree(run)
     rows = own["row"].to_numpy()
     spans = tree.frame.select("rank", at="start")[rows].with_columns(
-        row=pl.Series(rows), time=pl.Series(tree.nesting.self_time[rows]), matrix=False, device=None
+        row=pl.Series(rows),
+        time=pl.Series(tree.nesting.self_time[rows]),
+        matrix=False,
+        device=None,
+        empty=0.0,
+        sparse=0.0,
     )
     return spans.select(pl.col(name).cast(kind) for name, kind in _TIMED.items())
 
