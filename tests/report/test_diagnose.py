@@ -137,7 +137,7 @@ def test_causes_beside_each_other_are_all_found_and_share_no_time() -> None:
     for step in range(40):
         start = step * 145
         synth.sample(step, start, 40, "data_wait", "/home/me/data.py", 12, function="__getitem__", text="decode(x)")
-        synth.sample(step, start + 130, 15, "other", TRAIN, 51, function="main", text="log.flush()")
+        synth.sample(step, start + 130, 15, "other", TRAIN, 51, function="main", text="tally(scores)")
     found = diagnose(synth.run())
     assert [block.rule for block in found.findings] == ["input-bound", "host-bound"]
     assert [block.finding.where[0].line for block in found.findings] == [12, 51]
@@ -375,7 +375,7 @@ def test_a_line_takes_no_longer_than_the_clock_says_its_phase_does() -> None:
     synth = Synth()
     for step in range(40):
         synth.step(step, 100 * step, 100 * step + 100, data_wait=0, forward=30, backward=40, optimizer=10)
-        synth.sample(step, 100 * step, 50, "other", TRAIN, 51, function="main", text="log.flush()")
+        synth.sample(step, 100 * step, 50, "other", TRAIN, 51, function="main", text="tally(scores)")
         synth.sample(step, 100 * step + 50, 50, "backward", TRAIN, 40, function="main", **BACKWARD)
     (block,) = diagnose(synth.run()).findings
     assert block.finding.gain is not None

@@ -27,6 +27,16 @@ LONGEST = 200
 MOST_PLACES = 1000
 """Places of one process, 400 KB: a report names some dozens, a program with more is generating code."""
 
+SETTINGS = (
+    "detect_anomaly", "set_num_threads", "OMP_NUM_THREADS", "deterministic", "matmul_precision", "cudnn.benchmark",
+    "allow_tf32", "autocast", "float64", ".double(", "set_default_dtype", "memory_format", "torch.compile",
+    "profiler.profile(", "Embedding(", "checkpoint(", "DataParallel(", "DDP(", "find_unused", "no_sync", "Thread(",
+)  # fmt: skip
+"""Words of lines that rules name as the place to change."""
+
+LONGEST_FILE = 20_000  # lines: of a longer one, which is generated, the first are searched
+MOST_SETTINGS = 50  # lines of one file
+
 _BEGAN = time.time()  # this module is imported with torch; a forked worker has it from its parent, whose code it runs
 
 
@@ -36,16 +46,28 @@ class Sources:
     def __init__(self, tell: Callable[[dict[str, Any]], None], origins: Origins) -> None:
         self._tell, self._origins = tell, origins
         self._kept: set[tuple[str, int]] = set()
+        self._searched: set[str] = set()
 
     def keep(self, file: str, line: int) -> None:
         """Keep the lines around a place, once. Raises OSError when they cannot be written."""
         if (file, line) in self._kept or len(self._kept) >= MOST_PLACES:
             return
         self._kept.add((file, line))
+        self._keep_settings(file)
         first = max(1, line - AROUND)
         lines = source_lines(file, first, line + AROUND)
         if len(lines) > line - first:
             self._tell({"file": self._origins.shown(file), "first": first, "lines": [fit(text) for text in lines]})
+
+    def _keep_settings(self, file: str) -> None:
+        """Keep the lines of a file that set how torch computes, once: no sample names them, as they take no time."""
+        if file in self._searched:
+            return
+        self._searched.add(file)
+        lines = source_lines(file, 1, LONGEST_FILE)
+        found = [at for at, text in enumerate(lines, 1) if any(word in text for word in SETTINGS)]
+        for line in found[:MOST_SETTINGS]:
+            self.keep(file, line)
 
     def keep_users(self, file: str | None, line: int | None) -> None:
         """`keep` of a place that may be unknown, or another's code."""

@@ -11,19 +11,42 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import LIMIT, bound
 from stepscope.analyses.bound.lib.cpu_shares import LOOP
+from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.host.lines import lines
 from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.operators.lib.looped_optimizer import looped_optimizers
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.stall_groups import stall_groups
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
-from stepscope.core.finding import Place
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.run import Run
 
-__all__ = ["SpreadLines", "spread_lines"]
+__all__ = ["MIN_SAMPLES", "MIN_TIME", "LineGroup", "SpreadLines", "line_finding", "line_groups", "spread_lines"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
+MIN_SAMPLES = 5
+"""Fewer samples name no line."""
+
+MIN_TIME = 200_000
+"""ns per step, absolute: a handful of calls into torch take as long, and no user can remove those."""
+
+KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
+FOLLOWS = 1.2  # of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it
 
 LINES = 3  # as many as a reader looks at
 HALF = 0.5  # of the host's time: lines with less of it do not explain it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineGroup:
+    """Lines of one function that hold the step up, on all ranks where they do: the worst of these with its mean `step`
+    in ns, and the time per step of each."""
+
+    worst: HostLines
+    step: float
+    times: dict[int, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +63,51 @@ class SpreadLines:
     time: float
     computes: bool
     places: tuple[Place, ...]
+
+
+def line_groups(run: Run) -> tuple[LineGroup, ...]:
+    """Functions that take MIN_SHARE of the steps with work other than the model's; MissingData without samples."""
+    means = dict(enough_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
+    by_place: dict[tuple[str, str], list[HostLines]] = {}
+    for group in host_lines(run):
+        step = means.get(group.rank)
+        sure = group.samples >= MIN_SAMPLES and group.time >= MIN_TIME
+        if step and sure and group.time >= MIN_SHARE * step and group.low >= SURE_SHARE * step:
+            by_place.setdefault((group.places[0].file, group.places[0].symbol), []).append(group)
+    return tuple(_of_ranks(groups, means) for groups in by_place.values())
+
+
+def _of_ranks(groups: list[HostLines], means: dict[int, float]) -> LineGroup:
+    worst = max(groups, key=lambda group: group.time)
+    times: dict[int, float] = {}
+    for group in groups:
+        times[group.rank] = times.get(group.rank, 0.0) + group.time
+    return LineGroup(worst=worst, step=means[worst.rank], times=times)
+
+
+def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...]) -> Finding:
+    """What is said of a group: the same of all rules, but for title and advice."""
+    worst, step = group.worst, group.step
+    high = min(FOLLOWS * worst.high, step)
+    return Finding(
+        title=title,
+        cause="model" if "forward" in worst.phases else "scheduling",  # the five kinds of cause know no "script"
+        evidence=(
+            Evidence(label="time per step", value=worst.time, unit="ns", source="lines", share=worst.time / step),
+            Evidence(label="samples", value=worst.samples, unit="count", source="lines"),
+        ),
+        gain=Gain(
+            low_ns=int(max(high / 2, KEPT * worst.low)),
+            high_ns=int(high),
+            step_ns=int(step),
+            basis="sampling interval of these lines, plus a fifth for code they slow down",
+            confidence="structural",
+            pool="host",
+        ),
+        advice=advice,
+        ranks=tuple(sorted(group.times)),
+        where=worst.places,
+    )
 
 
 def spread_lines(run: Run) -> tuple[SpreadLines, ...]:

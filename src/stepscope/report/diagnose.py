@@ -180,9 +180,20 @@ def _is_explained(general: FindingBlock, found: list[FindingBlock], rules: Mappi
 def _stands_for(reason: FindingBlock, other: FindingBlock, rules: Mapping[str, Rule]) -> bool:
     """Whether a finding is the reason for another, or another way to save nearly as much."""
     if rules[reason.rule].explains == other.rule:
-        return _most(reason.finding) >= REASON * _most(other.finding)
+        enough = _most(reason.finding) >= REASON * _most(other.finding)
+        return enough and (not _is_about_lines(other.finding) or _same_function(reason.finding, other.finding))
     nearly = _expected(reason.finding) >= REPLACED * _expected(other.finding)
     return nearly and other.rule in reason.finding.replaces
+
+
+def _is_about_lines(finding: Finding) -> bool:
+    """Whether it holds for its own lines alone, and not for all that limits the host."""
+    return bool(finding.where) and finding.gain is not None and finding.gain.pool == "host"
+
+
+def _same_function(one: Finding, other: Finding) -> bool:
+    named = {(place.file, place.symbol) for place in one.where}
+    return any((place.file, place.symbol) in named for place in other.where)
 
 
 def _once_per_place(ranked: list[FindingBlock]) -> list[FindingBlock]:

@@ -194,7 +194,7 @@ def test_a_stall_inside_a_framework_is_named_with_what_the_framework_does_there(
 @pytest.mark.parametrize(
     ("function", "text", "title"),
     [
-        ("main", "log.flush()  # every step", "log.flush() at dqn.py:9 takes 40 ms per step (40 %)"),
+        ("main", "tally(pixels)  # every step", "tally(pixels) at dqn.py:9 takes 40 ms per step (40 %)"),
         ("brightness", "for value in pixels:", "brightness at dqn.py:9 takes 40 ms per step (40 %)"),
         ("<module>", "for value in pixels:", "dqn.py:9 takes 40 ms per step (40 %)"),
     ],

@@ -34,14 +34,11 @@ process looks busy. The work of a framework is known only by the names of its fu
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.lib.graph_capture import captures
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.plural import plural
@@ -49,19 +46,13 @@ from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.framework_settings import framework_advice, framework_title
 from stepscope.models.gap_places import gap_places
-from stepscope.models.host_lines import SpreadLines, spread_lines
+from stepscope.models.host_lines import MIN_SAMPLES, MIN_TIME, SpreadLines, line_finding, line_groups, spread_lines
 
 __all__ = ["RULE"]
 
 EXPLAINED = 0.5  # of the host's time: named lines with less leave the larger part to be told
 _MODULE = "<module>"  # how Python names code outside of functions
-MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
-SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
-MIN_SAMPLES = 5  # fewer samples name no line
-MIN_TIME = 200_000  # ns per step, absolute: a handful of calls into torch take as long, and no user can remove those
-KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
 MOST_OF_A_LAUNCH = 300_000  # ns: a kernel that waits longer for its launch waits for other work of the host
-FOLLOWS = 1.2  # of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -72,23 +63,13 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _lines(run: Run) -> Iterator[Finding]:
-    means = dict(enough_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
-    by_place: dict[tuple[str, str], list[HostLines]] = {}
-    for group in host_lines(run):
-        step = means.get(group.rank)
-        sure = group.samples >= MIN_SAMPLES and group.time >= MIN_TIME
-        if step and sure and group.time >= MIN_SHARE * step and group.low >= SURE_SHARE * step:
-            by_place.setdefault((group.places[0].file, group.places[0].symbol), []).append(group)
     told: dict[int, float] = {}
-    for groups in by_place.values():
-        worst = max(groups, key=lambda group: group.time)
-        for group in groups:
-            told[group.rank] = told.get(group.rank, 0.0) + group.time
-        yield _of_lines(worst, means[worst.rank], tuple(sorted(group.rank for group in groups)))
+    for group in line_groups(run):
+        for rank, time in group.times.items():
+            told[rank] = told.get(rank, 0.0) + time
+        yield line_finding(group, _title(group.worst, group.step), tuple(_advice(group.worst)))
     spread = [
-        row
-        for row in spread_lines(run)
-        if row.rank in means and row.host >= MIN_TIME and told.get(row.rank, 0.0) < EXPLAINED * row.host
+        row for row in spread_lines(run) if row.host >= MIN_TIME and told.get(row.rank, 0.0) < EXPLAINED * row.host
     ]
     if spread:
         worst_spread = max(spread, key=lambda row: row.host / row.step)
@@ -118,29 +99,6 @@ def _of_spread(row: SpreadLines, ranks: tuple[int, ...]) -> Finding:
         advice=_IDLE_ADVICE[::2] if row.computes else _SPREAD_ADVICE,
         ranks=ranks,
         where=row.places,
-    )
-
-
-def _of_lines(group: HostLines, step: float, ranks: tuple[int, ...]) -> Finding:
-    high = min(FOLLOWS * group.high, step)
-    return Finding(
-        title=_title(group, step),
-        cause="model" if "forward" in group.phases else "scheduling",  # the five kinds of cause know no "script"
-        evidence=(
-            Evidence(label="time per step", value=group.time, unit="ns", source="lines", share=group.time / step),
-            Evidence(label="samples", value=group.samples, unit="count", source="lines"),
-        ),
-        gain=Gain(
-            low_ns=int(max(high / 2, KEPT * group.low)),
-            high_ns=int(high),
-            step_ns=int(step),
-            basis="sampling interval of these lines, plus a fifth for code they slow down",
-            confidence="structural",
-            pool="host",
-        ),
-        advice=tuple(_advice(group)),
-        ranks=ranks,
-        where=group.places,
     )
 
 
@@ -176,10 +134,6 @@ def _advice(group: HostLines) -> Iterator[Advice]:
     if group.saves or (named and group.saves is None):
         yield Advice(text="Copy the state, then write it in a background thread", code=_SAVE)
         return
-    if any(word in text for word in ("flush", "write", "print", "dump", "log", "savefig", "fsync")):
-        yield Advice(text="Write every 100th step, and do not flush", code=_RARELY)
-        yield Advice(text="Or write in a background thread", code=_THREAD)
-        return
     if group.places[0].text.split("  #")[0].rstrip().endswith(":"):  # the head of a loop or of a condition
         text = "Run this code every 100th step, or replace Python loops over values by operators on whole tensors"
         yield Advice(text=text, code="if step % 100 == 0:\n    ...  # this code")
@@ -192,9 +146,6 @@ _SAVE = """\
 saver = concurrent.futures.ThreadPoolExecutor(1)  # once
 state = copy.deepcopy(model.state_dict())  # and all else that you save; quick: memory only
 saver.submit(torch.save, state, path)"""
-_THREAD = """\
-writer = concurrent.futures.ThreadPoolExecutor(1)  # once
-writer.submit(write, step, float(loss))  # in the loop"""
 
 
 def _idle(run: Run) -> Iterator[Finding]:
@@ -282,7 +233,14 @@ def example(synth: Synth, fixed: bool) -> None:
         synth.step(step, start, start + length, forward=25, backward=30, optimizer=5)
         for tick in range(write // 10):
             synth.sample(
-                step, start + 10 * tick, 10, "other", "/home/me/train.py", 51, function="main", text="log.flush()"
+                step,
+                start + 10 * tick,
+                10,
+                "other",
+                "/home/me/train.py",
+                51,
+                function="main",
+                text="total = tally(scores)",
             )
         for tick in range(6):
             synth.sample(

@@ -1,0 +1,55 @@
+"""Lines of the user's whose calls a rule knows the meaning of."""
+
+import re
+from collections.abc import Iterator
+
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.core.finding import Advice, Finding, Title, Value
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.models.host_lines import LineGroup, line_finding, line_groups
+
+__all__ = ["called_code", "called_example"]
+
+
+def called_code(
+    run: Run, words: str, advice: tuple[Advice, ...], frames: str = "", calls: str = ""
+) -> Iterator[Finding]:
+    """Findings about host work whose innermost library frame matches `frames`, or whose longest line matches `calls`.
+
+    A frame reads `json/encoder.py:258 iterencode`. `words` are of the title and have places for the line, time and
+    share. Not of lines that hold the loop, or of work of a framework, which `host-bound` knows; and not with a GPU,
+    which may work meanwhile. Raises MissingData without samples.
+    """
+    if has_gpu(run):
+        return
+    for group in line_groups(run):
+        if _matches(group, frames, calls):
+            worst, place = group.worst, group.worst.places[0]
+            figures = (place, Value(worst.time, "ns"), Value(worst.time / group.step, "ratio"))
+            yield line_finding(group, Title(words, figures), advice)
+
+
+def _matches(group: LineGroup, frames: str, calls: str) -> bool:
+    worst = group.worst
+    if worst.purpose is not None or worst.holds_loop or worst.saves:
+        return False
+    code = worst.places[0].text.partition("  #")[0]
+    below = bool(frames) and re.search(frames, worst.inside) is not None
+    return below or (bool(calls) and re.search(calls, code) is not None)
+
+
+def called_example(synth: Synth, fixed: bool, **called: str) -> None:
+    """Steps of 60 ms, and without the fix 40 ms of such calls in line 51, with the columns of a sample."""
+    spent = 0 if fixed else 40
+    length = 60 + spent
+    for step in range(12):
+        start = step * length
+        synth.step(step, start, start + length, forward=25, backward=30, optimizer=5)
+        for tick in range(spent // 10):
+            synth.sample(step, start + 10 * tick, 10, "other", "/home/me/train.py", 51, function="main", **called)
+        for tick in range(6):
+            synth.sample(
+                step, start + spent + 10 * tick, 10, "backward", "/home/me/train.py", 40, function="main",
+                text="loss.backward()", call="torch/_tensor.py:600 backward", leaf="torch/autograd/graph.py:800 run",
+            )  # fmt: skip

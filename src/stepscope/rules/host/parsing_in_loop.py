@@ -1,0 +1,60 @@
+"""The loop parses text in every step.
+
+## What it finds
+CPU jobs that spend more than 5 % of the steps outside the data wait in parsers: JSON, regular expressions, CSV, XML,
+YAML, pandas readers or tokenizers of the standard library.
+
+## Why it costs time
+Python parses some megabytes a second, in the training process, while nothing computes. What it parses is mostly the
+same in every epoch.
+
+## What to do
+Parse once before training and keep tensors. What must be parsed for each batch belongs into the data set, where loader
+workers do it meanwhile.
+
+## How the gain is predicted
+The share of samples in such calls times the mean step, as a 95 % interval: low end a quarter lower, as a fix keeps a
+part of the cost; high end a fifth higher, as the calls also slow down what follows them.
+
+## When it is wrong
+Text that arrives while training runs (a stream, reinforcement learning) cannot be parsed before.
+"""
+
+from collections.abc import Iterator
+
+from stepscope.core.finding import Advice, Finding, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.models.called_code import called_code, called_example
+
+__all__ = ["RULE"]
+
+_FRAMES = (
+    r"^(json/decoder|json/scanner|re/|re\.py|sre_\w+\.py|csv\.py|xml/|html/|yaml/(?!representer|emitter)"
+    r"|ast\.py|shlex\.py|pandas/io/"
+    r"|tokenize\.py)|^json/__init__\.py:\d+ loads?$"
+)
+_CALLS = (
+    r"\bjson\.loads?\(|\bre\.\w+\(|\bread_(csv|json|table|parquet)\(|\bast\.literal_eval\(|\.(split"
+    r"|findall|finditer|fullmatch)\("
+)
+_ADVICE = (
+    Advice(
+        text="Parse once before training, and keep tensors",
+        code="parsed = [parse(text) for text in texts]  # once, before the loop\nvalues = parsed[index]  # in the loop",
+    ),
+)
+
+
+def check(run: Run) -> Iterator[Finding]:
+    yield from called_code(run, "Parsing at {} takes {} per step ({})", _ADVICE, _FRAMES, _CALLS)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    called_example(
+        synth, fixed, text="fields = json.loads(line)", expression="json.loads(line)",
+        call="json/__init__.py:299 loads", leaf="json/decoder.py:353 raw_decode",
+    )  # fmt: skip
+
+
+RULE = Rule(check=check, example=example, explains="host-bound")

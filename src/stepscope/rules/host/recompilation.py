@@ -1,0 +1,112 @@
+"""torch.compile compiles again in steady steps.
+
+## What it finds
+CPU jobs that spend more than 5 % of the steady steps in the compiler of torch: tracing, lowering, generating code.
+
+## Why it costs time
+A guard of the compiled code failed: another shape, another Python number, another object. The function is then compiled
+once more, which takes seconds, and after eight times it is no longer compiled at all.
+
+## What to do
+See which guard fails: `TORCH_LOGS=recompiles`. Mark the size that changes as dynamic, pad batches to few sizes, or pass
+numbers as tensors.
+
+## How the gain is predicted
+The share of samples in the compiler times the mean step: 0.7 to 1.1 times of it. A new compilation is rare and long, so
+that few samples tell little about its mean.
+
+## When it is wrong
+The first steps of each shape compile by design. A run of few steps holds little else; record more of them.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses.lib.line_places import STEP, line_place
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
+from stepscope.analyses.steps.lib.samples import steady_samples
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.models.called_code import called_example
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+MIN_SAMPLES = 5  # fewer samples name no line
+PLACES = 3
+_COMPILER = (
+    r"^torch/_dynamo/(convert_frame|symbolic_convert|bytecode_\w+|guards|output_graph|variables/|codegen|source)"
+    r"|^torch/(_functorch|fx|_subclasses)/"
+    r"|^torch/_inductor/(compile_fx|graph|scheduler|codegen/|lowering|ir|fx_passes/|cpp_builder|async_compile|codecache)"
+)
+_ADVICE = (
+    Advice(
+        text="Mark the size that changes as dynamic",
+        code="torch._dynamo.mark_dynamic(inputs, 0)  # before the first call\n"
+        "model = torch.compile(model, dynamic=True)  # or so",
+    ),
+    Advice(text="See which guard fails", code="TORCH_LOGS=recompiles python train.py", language="shell"),
+)
+
+
+def check(run: Run) -> Iterator[Finding]:
+    if has_gpu(run):
+        return
+    means = enough_steps(run).group_by("rank").agg(pl.col("duration").mean(), pl.len()).sort("rank")
+    samples = steady_samples(run).filter(pl.col("phase") != "data_wait").with_columns(compiles=_compiles())
+    rows = [(*row, samples.filter(rank=row[0])) for row in means.iter_rows()]
+    found = [(_time(own), step, rank, own) for rank, step, _, own in rows if len(own.filter("compiles")) >= MIN_SAMPLES]
+    slow = [row for row in found if row[0] >= MIN_SHARE]
+    if slow:
+        share, step, _, own = max(slow, key=lambda row: row[0])
+        yield _finding(share, step, own.filter("compiles"), tuple(row[2] for row in slow))
+
+
+def _compiles() -> pl.Expr:
+    return pl.any_horizontal(pl.col(frame).str.contains(_COMPILER).fill_null(False) for frame in ("call", "leaf"))
+
+
+def _time(own: pl.DataFrame) -> float:
+    """The part of the samples' time in the compiler."""
+    return float(own.filter("compiles")["weight"].sum()) / max(int(own["weight"].sum()), 1)
+
+
+def _finding(share: float, step: float, own: pl.DataFrame, ranks: tuple[int, ...]) -> Finding:
+    lines = own.group_by("file", "line", "function", "text").agg(pl.col("weight").sum())
+    longest = lines.drop_nulls("file").sort("weight", "file", "line", descending=[True, False, False]).head(PLACES)
+    whole = max(int(own["weight"].sum()), 1)
+    return Finding(
+        title=Title(
+            "torch.compile compiles again in steady steps: {} per step ({})",
+            (Value(share * step, "ns"), Value(share, "ratio")),
+        ),
+        cause="configuration",
+        evidence=(
+            Evidence(label="compiling per step", value=share * step, unit="ns", source="lines", share=share),
+            Evidence(label="samples", value=len(own), unit="count", source="lines"),
+        ),
+        gain=Gain(
+            low_ns=int(0.7 * share * step),
+            high_ns=int(min(1.1 * share * step, step)),
+            step_ns=int(step),
+            basis="samples in the compiler, of the mean step",
+            confidence="structural",
+            pool="host",
+        ),
+        advice=_ADVICE,
+        ranks=ranks,
+        where=tuple(line_place(row, share * row["weight"] / whole, STEP) for row in longest.iter_rows(named=True)),
+    )
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    called_example(
+        synth, fixed, text="scores = compiled(pictures, step)", expression="compiled(pictures, step)",
+        call="torch/_dynamo/eval_frame.py:1000 compile_wrapper", leaf="torch/_dynamo/symbolic_convert.py:1300 step",
+    )  # fmt: skip
+
+
+RULE = Rule(check=check, example=example, explains="host-bound")
