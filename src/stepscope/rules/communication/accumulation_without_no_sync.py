@@ -1,0 +1,124 @@
+"""Gradients are accumulated over several micro-batches, and reduced after each of them.
+
+## What it finds
+DistributedDataParallel jobs that run several backward passes per optimizer step and send gradients after more than one
+of them. What nothing hides of it takes more than 5 % of the step.
+
+## Why it costs time
+Only the sum of the gradients is needed, once per optimizer step. With four micro-batches, three of four reductions are
+for nothing.
+
+## What to do
+Run all micro-batches but the last inside `model.no_sync()`. Frameworks do so by themselves if they know of the
+accumulation: `gradient_accumulation_steps` in transformers, `accumulate_grad_batches` in Lightning.
+
+## How the gain is predicted
+Of n reductions n - 1 are saved: that part of the exposed communication. Low end: half of it.
+
+## When it is wrong
+Inside `no_sync` gradients stay whole on every rank. FullyShardedDataParallel then needs memory for all of them.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses.bound.lib.exposed_time import exposed_communication
+from stepscope.analyses.communication.lib.collective_calls import collective_calls
+from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.lib.markers import step_markers
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.run import Run, stack
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+OFTEN = 1.5  # reductions per step: more than one, in most steps
+_FORWARD = "DistributedDataParallel.forward"  # torch's annotation of each micro-batch
+
+
+def check(run: Run) -> Iterator[Finding]:
+    sent = dict(_reductions(run).iter_rows())
+    found = []
+    for row in exposed_communication(run):
+        rounds = sent.get(row.rank, 0.0)
+        saved = row.removable * (1 - 1 / rounds) if rounds >= OFTEN else 0.0
+        if saved >= MIN_SHARE * row.step:
+            found.append((saved, rounds, row))
+    if not found:
+        return
+    saved, rounds, worst = max(found, key=lambda each: each[0] / each[2].step)
+    share = worst.removable / worst.step
+    yield Finding(
+        title=Title(
+            "Gradients are reduced {} times per step: {} exposed ({})",
+            (Value(round(rounds), "count"), Value(worst.removable, "ns"), Value(share, "ratio")),
+        ),
+        cause="configuration",
+        evidence=(
+            Evidence(label="exposed communication", value=worst.removable, unit="ns", source=worst.source, share=share),
+            Evidence(label="reductions per step", value=round(rounds), unit="count", source="collectives"),
+        ),
+        gain=Gain(
+            low_ns=int(saved / 2),
+            high_ns=int(saved),
+            step_ns=int(worst.step),
+            basis="exposed communication but that of one reduction",
+            confidence="structural",
+            pool="communication",
+        ),
+        advice=_ADVICE,
+        ranks=tuple(row.rank for _, _, row in found),
+        where=model_places(run, worst.rank),
+    )
+
+
+def _reductions(run: Run) -> pl.DataFrame:
+    """For each rank the micro-batches per step that an all_reduce follows."""
+    steps = step_markers(run).group_by("rank").agg(steps=pl.len())
+    forwards = run.per_rank(_forwards, stack).sort("start")
+    sent = collective_calls(run).filter(pl.col("collective") == "all_reduce").select("rank", "start").sort("start")
+    if forwards.is_empty() or sent.is_empty():
+        return pl.DataFrame(schema={"rank": pl.Int32, "rounds": pl.Float64})
+    of = sent.join_asof(forwards.with_columns(forward="start"), on="start", by="rank", strategy="backward")
+    rounds = of.drop_nulls("forward").group_by("rank").agg(pl.col("forward").n_unique())
+    return rounds.join(steps, on="rank").select("rank", rounds=pl.col("forward") / pl.col("steps"))
+
+
+def _forwards(run: Run) -> pl.DataFrame:
+    return run.where("host", pl.col("name") == _FORWARD, "rank", "start")
+
+
+_ADVICE = (
+    Advice(
+        text="Run all micro-batches but the last without reduction",
+        code="last = (index + 1) % accumulate == 0\n"
+        "with contextlib.nullcontext() if last else model.no_sync():\n"
+        "    loss = criterion(model(inputs), targets) / accumulate\n"
+        "    loss.backward()",
+    ),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    """Four micro-batches of 20 ms, with a reduction of 5 ms after each; fixed, after the last."""
+    sends = (False, False, False, True) if fixed else (True,) * 4
+    length = 80 + 5 * sum(sends)
+    for step in range(4):
+        start = at = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        for number, sending in enumerate(sends):
+            synth.host(_FORWARD, "operator", at, at + 2)
+            synth.kernel(at, at + 20)
+            if sending:
+                correlation = 10 * step + number + 1
+                synth.host("cudaLaunchKernel", "runtime", at + 3, at + 3.1, correlation=correlation)
+                synth.kernel(
+                    at + 20, at + 25, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9", correlation=correlation,
+                    collective="allreduce", collective_sequence=correlation, group="0", group_size=2,
+                )  # fmt: skip
+            at += 25 if sending else 20
+
+
+RULE = Rule(check=check, example=example, explains="exposed-communication")

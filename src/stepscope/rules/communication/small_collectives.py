@@ -1,0 +1,164 @@
+"""Many small collectives follow one another in every step.
+
+## What it finds
+Twenty calls or more of one collective per step and process group, half of them below 256 KiB. What nothing hides of
+them takes more than 5 % of the step.
+
+## Why it costs time
+A collective costs its latency, however small it is: 20 to 50 µs on NCCL, 100 µs and more on gloo. A loop that reduces
+each parameter, or each metric, pays it every time. One call for all of them pays it once.
+
+## What to do
+For gradients use DistributedDataParallel, which fills buckets, or reduce one flat tensor. Put metrics into one tensor,
+and reduce it once, every hundredth step.
+
+## How the gain is predicted
+The calls but one times the time of a fast one, a quarter of them being faster, and no more than the exposed
+communication. Low end: half of it.
+
+## When it is wrong
+Calls that depend on one another, as in tensor parallelism, cannot be merged; groups that their job names so are left
+out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.analyses.bound.lib.exposed_time import exposed_communication
+from stepscope.analyses.communication.collectives import collectives
+from stepscope.analyses.communication.process_groups import process_groups
+from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
+from stepscope.core.run import Run, stack
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MANY = 20  # calls per step: DistributedDataParallel sends a model of 500 MB in as many buckets
+SMALL = 2**18  # bytes: below it latency is most of the time, at 10 GB/s and 20 µs
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+FAST = 0.25  # quantile of the calls' times: slower ones waited for other ranks
+_MODEL_PARALLEL = "tensor|expert|context|sequence|pipeline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Calls:
+    rank: int
+    collective: str
+    calls: float  # per step
+    size: float  # median bytes
+    latency: float  # ns
+    saved: float  # ns per step
+    step: float  # ns
+
+
+def check(run: Run) -> Iterator[Finding]:
+    found = [row for row in _small(run) if row.saved >= MIN_SHARE * row.step]
+    if not found:
+        return
+    worst = max(found, key=lambda row: row.saved / row.step)
+    yield Finding(
+        title=Title(
+            "{} small {} calls per step cost {} ({})",
+            (
+                Value(round(worst.calls), "count"),
+                worst.collective,
+                Value(worst.saved, "ns"),
+                Value(worst.saved / worst.step, "ratio"),
+            ),
+        ),
+        cause="configuration",
+        evidence=(
+            Evidence(label="calls per step", value=round(worst.calls), unit="count", source="collectives"),
+            Evidence(label="median size", value=worst.size, unit="bytes", source="collectives"),
+            Evidence(label="time of one", value=worst.latency, unit="ns", source="collectives"),
+        ),
+        gain=Gain(
+            low_ns=int(worst.saved / 2),
+            high_ns=int(worst.saved),
+            step_ns=int(worst.step),
+            basis="calls but one times the time of a fast one",
+            confidence="structural",
+            pool="communication",
+        ),
+        advice=_ADVICE,
+        ranks=tuple(sorted({row.rank for row in found})),
+        where=_places(run, worst),
+    )
+
+
+def _small(run: Run) -> Iterator[_Calls]:
+    exposed = {row.rank: row for row in exposed_communication(run)}
+    divided = process_groups(run).filter(pl.col("parallel").str.contains(_MODEL_PARALLEL))
+    table = collectives(run).drop_nulls("bytes")
+    table = table.join(divided, on=("rank", "group"), how="anti", nulls_equal=True)
+    steps = dict(table.group_by("rank").agg(pl.col("step").drop_nulls().n_unique()).iter_rows())
+    groups = (
+        table.drop_nulls("step")
+        .group_by("rank", "group", "collective")
+        .agg(pl.len(), pl.col("bytes").median(), pl.coalesce("transfer", "duration").quantile(FAST).alias("latency"))
+    )
+    for row in groups.sort("rank", "group", "collective", nulls_last=True).iter_rows(named=True):
+        calls, whole = row["len"] / max(steps[row["rank"]], 1), exposed.get(row["rank"])
+        if whole is not None and calls >= MANY and row["bytes"] < SMALL:
+            saved = min((calls - 1) * row["latency"], whole.removable)
+            yield _Calls(
+                rank=row["rank"], collective=row["collective"], calls=calls, size=row["bytes"],
+                latency=row["latency"], saved=saved, step=whole.step,
+            )  # fmt: skip
+
+
+def _places(run: Run, worst: _Calls) -> tuple[Place, ...]:
+    """The lines that call it, as frames or the kept source tell; else those where the model communicates."""
+    launched = launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.saved / worst.step)
+    called = setting_places(run, rf"\b{worst.collective}\w*\(", worst.rank)
+    return launched or called or model_places(run, worst.rank)
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    try:
+        return launch_lines(run, device_work(run)["role"] == "communication")
+    except MissingData:  # it communicates without a device
+        return launch_lines(run, pl.Series(dtype=pl.Boolean))
+
+
+_ADVICE = (
+    Advice(
+        text="Reduce one flat tensor instead of many",
+        code="flat = torch.cat([value.reshape(-1) for value in values])\n"
+        "dist.all_reduce(flat)\n"
+        "for value, part in zip(values, flat.split([value.numel() for value in values])):\n"
+        "    value.copy_(part.view_as(value))",
+    ),
+    Advice(
+        text="For gradients: let DistributedDataParallel fill buckets while backward goes on",
+        code="model = DistributedDataParallel(model, gradient_as_bucket_view=True)",
+    ),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    """31 calls of 1 ms, one after the other; fixed, one of 1 ms."""
+    calls = 1 if fixed else 31
+    length = 60 + calls
+    for step in range(4):
+        start = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        synth.kernel(start, start + 60)
+        for number in range(calls):
+            at, correlation = start + 60 + number, 100 * step + number + 1
+            synth.host("cudaLaunchKernel", "runtime", at - 1, at - 0.9, correlation=correlation)
+            synth.kernel(
+                at, at + 1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream="9", correlation=correlation,
+                collective="allreduce", collective_sequence=correlation, group="0", group_size=2, dtype="Float",
+                in_elements=100, out_elements=100,
+            )  # fmt: skip
+
+
+RULE = Rule(check=check, example=example, explains="exposed-communication")
