@@ -36,6 +36,11 @@ def _input(*rules: str) -> Planted:
     return Planted(bounds=("input",), rules=rules)
 
 
+def _loop(*rules: str, bounds: tuple[str, ...] = ()) -> Planted:
+    """A problem of the training loop; where the model runs on the CPU, its operators are the host's work, too."""
+    return Planted(bounds=bounds or ("host", "device", "balanced"), rules=rules)
+
+
 PLANTED = {
     "slow_transform": _input("slow-transform", "input-bound"),
     "slow_collate": _input("slow-collate", "input-bound"),
@@ -62,6 +67,20 @@ PLANTED = {
     "input_unsharded_stream": Planted(
         bounds=("input", "device", "balanced"), rules=("unsharded-iterable", "too-many-workers")
     ),
+    "gc_each_step": _loop("garbage-collector"),
+    "anomaly_mode": _loop("anomaly-mode"),
+    "one_thread": _loop("one-thread"),
+    "many_threads": _loop("too-many-threads"),
+    "sample_loop": _loop("sample-loop"),
+    "time_loop": _loop("time-loop"),
+    "parameter_loop": _loop("parameter-loop"),
+    "scalar_reads": _loop("scalar-reads"),
+    "small_batch": Planted(bounds=("host", "device", "balanced", "input"), rules=("small-batch",)),
+    "float64_model": _loop("float64"),
+    "dense_embedding": _loop("dense-embedding-gradient"),
+    "naive_attention": _loop("unfused-attention"),
+    "checkpointing": _loop("activation-checkpointing"),
+    "deepcopy_best": _loop("host-bound"),
     "healthy": Planted(bounds=("device", "balanced"), rules=()),
 }
 

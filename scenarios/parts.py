@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-__all__ = ["Compose", "Network", "Pictures", "options", "train"]
+__all__ = ["Compose", "Network", "Pictures", "arguments", "options", "train"]
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):
@@ -58,6 +58,14 @@ class Network(nn.Module):
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         scores: torch.Tensor = self.classify(self.features(pictures).flatten(1))
         return scores
+
+
+def arguments(page: str | None, *, steps: int) -> argparse.Namespace:
+    """What the scenarios of the training loop are called with."""
+    parser = argparse.ArgumentParser(description=page)
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--fixed", action="store_true")
+    return parser.parse_args()
 
 
 def options(page: str | None, *, steps: int = 150, batch: int | None = None) -> argparse.Namespace:
