@@ -41,6 +41,11 @@ def _loop(*rules: str, bounds: tuple[str, ...] = ()) -> Planted:
     return Planted(bounds=bounds or ("host", "device", "balanced"), rules=rules)
 
 
+def _ranks(*rules: str) -> Planted:
+    """A problem of two processes; gloo's calls are made on the host, and hidden behind computing in part."""
+    return Planted(bounds=("communication", "host", "device", "balanced"), rules=rules)
+
+
 PLANTED = {
     "slow_transform": _input("slow-transform", "input-bound"),
     "slow_collate": _input("slow-collate", "input-bound"),
@@ -81,6 +86,18 @@ PLANTED = {
     "naive_attention": _loop("unfused-attention"),
     "checkpointing": _loop("activation-checkpointing"),
     "deepcopy_best": _loop("host-bound"),
+    "losses_kept": _loop("memory-growth"),
+    "recompilation": _loop("recompilation"),
+    "text_in_step": _loop("host-bound", bounds=("host",)),
+    "helper_thread": _loop("gil-contention"),
+    "forward_hooks": _loop("hooks"),
+    "validation_stall": _loop("periodic-stall"),
+    "ddp_accumulation": _ranks("accumulation-without-no-sync"),
+    "ddp_parameter_reduce": _ranks("small-collectives"),
+    "ddp_scalar_reduce": _ranks("small-collectives"),
+    "ddp_straggler": _ranks("straggler"),
+    "healthy_gpt": Planted(bounds=("host", "device", "balanced"), rules=()),
+    "healthy_rnn": Planted(bounds=("host", "device", "balanced"), rules=()),
     "healthy": Planted(bounds=("device", "balanced"), rules=()),
 }
 

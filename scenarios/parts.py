@@ -1,14 +1,18 @@
 """What the scenarios train: a data set of small pictures made from noise, and a convolutional network."""
 
 import argparse
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-__all__ = ["Compose", "Network", "Pictures", "arguments", "options", "train"]
+__all__ = ["Compose", "Network", "Pictures", "arguments", "in_two_processes", "options", "train"]
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):
@@ -66,6 +70,20 @@ def arguments(page: str | None, *, steps: int) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--fixed", action="store_true")
     return parser.parse_args()
+
+
+def _process(rank: int, train: Callable[[int, bool], None], meeting: str, options: argparse.Namespace) -> None:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)  # two processes on as few as two cores
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    train(options.steps, options.fixed)
+    dist.destroy_process_group()
+
+
+def in_two_processes(train: Callable[[int, bool], None], options: argparse.Namespace) -> None:
+    """Call `train` with steps and `fixed` in two processes of one group."""
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(_process, (train, str(Path(folder) / "meeting"), options), nprocs=2)
 
 
 def options(page: str | None, *, steps: int = 150, batch: int | None = None) -> argparse.Namespace:
