@@ -34,9 +34,8 @@ def _matches(group: LineGroup, frames: str, calls: str) -> bool:
     worst = group.worst
     if worst.purpose is not None or worst.holds_loop or worst.saves:
         return False
-    code = worst.places[0].text.partition("  #")[0]
-    below = bool(frames) and re.search(frames, worst.inside) is not None
-    return below or (bool(calls) and re.search(calls, code) is not None)
+    told = ((frames, worst.inside), (calls, worst.places[0].text.partition("  #")[0]))
+    return any(pattern and re.search(pattern, text) for pattern, text in told)
 
 
 def called_example(synth: Synth, fixed: bool, **called: str) -> None:

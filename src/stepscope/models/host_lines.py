@@ -22,10 +22,24 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.run import Run
 
-__all__ = ["MIN_SAMPLES", "MIN_TIME", "LineGroup", "SpreadLines", "line_finding", "line_groups", "spread_lines"]
+__all__ = [
+    "MIN_SAMPLES",
+    "MIN_SHARE",
+    "MIN_TIME",
+    "SURE_SHARE",
+    "LineGroup",
+    "SpreadLines",
+    "line_finding",
+    "line_groups",
+    "spread_lines",
+]
 
-MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
-SURE_SHARE = 0.02  # the low end of the share's interval: five samples of two hundred by chance stay below it
+MIN_SHARE = 0.05
+"""Of the step: a smaller gain drowns in the noise between two runs."""
+
+SURE_SHARE = 0.02
+"""The low end of the share's interval: five samples of two hundred by chance stay below it."""
+
 MIN_SAMPLES = 5
 """Fewer samples name no line."""
 

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from stepscope.analyses.bound.lib.straggler import LateRank, late_rank
 from stepscope.analyses.communication.collectives import collectives
+from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Cause, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run
@@ -61,6 +62,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_ADVICE[found.cause],
         ranks=(found.rank,),
+        where=model_places(run, found.rank) if found.cause != "input" else (),
     )
 
 

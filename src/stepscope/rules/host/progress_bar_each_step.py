@@ -45,7 +45,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 def example(synth: Synth, fixed: bool) -> None:
     called_example(
-        synth, fixed, text="bar.set_postfix(loss=loss.item())", expression="bar.set_postfix(loss=loss.item())",
+        synth, fixed, text="bar.set_postfix(loss=value)", expression="bar.set_postfix(loss=value)",
         call="tqdm/std.py:1420 set_postfix", leaf="tqdm/std.py:460 print_status",
     )  # fmt: skip
 

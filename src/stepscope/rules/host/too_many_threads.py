@@ -30,6 +30,7 @@ import polars as pl
 
 from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
@@ -44,6 +45,7 @@ WITH_OPERATORS = 1.5  # times the wait of the main thread, at most: 1.1 to 1.4 m
 LEAST = 0.8  # times that wait: the same, with a margin
 _PRODUCTS = r"^aten::(addmm|mm|bmm|baddbmm|addbmm|mkldnn_linear|_scaled_dot_product)"
 OTHERS = 0.5  # of the wait: with more of it other processes are to blame
+_SETTING = r"set_num_threads\(|OMP_NUM_THREADS"
 _HOW = "run it with `stepscope run -- COMMAND`"
 
 
@@ -73,7 +75,7 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=tuple(_advice(max(1, cores // len(threads)))),
         ranks=tuple(row["rank"] for row in rows),
-        where=model_places(run, worst["rank"]),
+        where=setting_places(run, _SETTING, worst["rank"]) or model_places(run, worst["rank"]),
     )
 
 

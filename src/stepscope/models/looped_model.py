@@ -1,0 +1,111 @@
+"""A model, or a part of it, that a Python loop calls many times in a step."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from stepscope.analyses.lib.line_places import STEP, line_place
+from stepscope.analyses.lib.loop_headers import loop_header
+from stepscope.analyses.lib.source_texts import source_around
+from stepscope.analyses.operators.lib.weight_uses import WeightUses
+from stepscope.analyses.steps.lib.samples import steady_samples
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["MANY", "MIN_SHARE", "loop_example", "loop_finding"]
+
+MANY = 8
+"""Uses of each weight in a step: a model that shares layers, or is called for two views, uses them a few times."""
+
+MIN_SHARE = 0.10
+"""Of the step in short operators and between them: half of it is the least that is promised."""
+
+_FRAME = re.compile(r"(?P<file>.*):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
+PLACES = 3
+
+
+def loop_finding(
+    run: Run, worst: WeightUses, title: Title, advice: tuple[Advice, ...], ranks: tuple[int, ...]
+) -> Finding:
+    """What is said of such a loop but for title and advice: short operators are called once instead of `uses` times."""
+    saved = worst.short * (1 - 1 / worst.uses)
+    return Finding(
+        title=title,
+        cause="model",
+        evidence=(
+            Evidence(
+                label="short operators per step", value=worst.short, unit="ns", source="operators",
+                share=worst.short / worst.step,
+            ),
+            Evidence(label="uses per weight", value=round(worst.uses), unit="count", source="operators"),
+        ),
+        gain=Gain(
+            low_ns=int(saved / 2),
+            high_ns=int(saved),
+            step_ns=int(worst.step),
+            basis="time outside of long operators, spent once instead of in each pass",
+            confidence="structural",
+        ),
+        advice=advice,
+        ranks=ranks,
+        where=_places(run, worst.rank),
+    )  # fmt: skip
+
+
+def _places(run: Run, rank: int) -> tuple[Place, ...]:
+    """The lines inside a loop from which forward is called most."""
+    try:
+        samples = steady_samples(run).filter(rank=rank)
+    except MissingData:
+        return ()
+    whole, weights = int(samples["weight"].sum()), Counter[tuple[str, int, str]]()
+    stacks = samples.filter(pl.col("phase") == "forward").drop_nulls("frames").group_by("frames")
+    for frames, weight in stacks.agg(pl.col("weight").sum()).iter_rows():
+        line = next((line for line in _outward(frames) if loop_header(run, *line[:2])), None)
+        if line is not None:
+            weights[line] += weight
+    rows = sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:PLACES]
+    return tuple(_place(run, *line, weight / whole) for line, weight in rows)
+
+
+def _outward(frames: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """File, line and function of frames, the innermost, which is the last, first."""
+    for frame in reversed(frames):
+        match = _FRAME.fullmatch(frame)
+        if match:
+            yield match["file"], int(match["line"]), match["function"]
+
+
+def _place(run: Run, file: str, line: int, function: str, share: float) -> Place:
+    first, lines = source_around(run, file, line)
+    text = lines[line - first] if lines else ""
+    return line_place({"file": file, "line": line, "function": function, "text": text}, share, STEP)
+
+
+def loop_example(synth: Synth, fixed: bool, *cells: str) -> None:
+    """A layer of a weight and a bias that each step uses 20 times, for 2 ms each; fixed, once."""
+    uses = 1 if fixed else 20
+    length = 20 + 2 * uses
+    synth.add("sources", file="/me/train.py", line=8, text="for picture in pictures:")
+    synth.add("sources", file="/me/train.py", line=9, text="    scores = model(picture)")
+    for step in range(4):
+        start = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        for use in range(uses):
+            at = start + 2 * use
+            synth.host("aten::addmm", "operator", at, at + 0.001)
+            for cell in cells:
+                synth.host(cell, "operator", at + 1, at + 1.001)
+        back = start + 2 * uses
+        for use in range(uses):
+            name = "autograd::engine::evaluate_function: AddmmBackward0"
+            synth.host(name, "operator", back + 0.1 * use, back + 0.1 * use + 0.001, forward_thread=1, sequence=use)
+        for number in range(2):
+            name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+            at = back + 3 + number
+            synth.host(name, "operator", at, at + 0.001, forward_thread=1)
+        synth.host("Optimizer.step#SGD.step", "annotation", start + length - 10, start + length)

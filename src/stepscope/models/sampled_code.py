@@ -1,0 +1,80 @@
+"""Lines of the user's that a pattern tells to be host work, wherever in a step samples meet them.
+
+What torch calls forward begins where the last step ended, so that lines behind `optimizer.step()` may lie in it.
+Samples there do not tell Python from operators; the code of the line does.
+"""
+
+import re
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses.host.lib.host_lines import HostLines
+from stepscope.analyses.lib.line_places import STEP, line_place
+from stepscope.analyses.lib.loop_headers import loop_header
+from stepscope.analyses.lib.sample_work import gpu_ranks
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
+from stepscope.analyses.steps.lib.samples import bounds, steady_samples
+from stepscope.core.finding import Advice, Finding, Title, Value
+from stepscope.core.run import Run
+from stepscope.models.host_lines import MIN_SAMPLES, MIN_SHARE, SURE_SHARE, LineGroup, line_finding
+
+__all__ = ["sampled_code"]
+
+PLACES = 3
+_LINE = ("file", "line", "function", "text")
+
+
+def sampled_code(
+    run: Run, words: str, advice: tuple[Advice, ...], calls: str = "", loops: str = ""
+) -> Iterator[Finding]:
+    """One finding about the lines that match `calls`, or that are in a loop whose head matches `loops`, on all ranks.
+
+    `words` are of the title and have places for the line, time and share. Ranks with a GPU are left out: it may work
+    meanwhile. Raises MissingData without samples.
+    """
+    means = enough_steps(run).group_by("rank").agg(pl.col("duration").mean())
+    steps = {rank: step for rank, step in means.iter_rows() if rank not in gpu_ranks(run)}
+    found = {rank: row for rank, step in steps.items() if (row := _of_rank(run, rank, step, calls, loops))}
+    if not found:
+        return
+    worst = max(found.values(), key=lambda row: row.time / steps[row.rank])
+    times = {rank: row.time for rank, row in sorted(found.items())}
+    figures = (worst.places[0], Value(worst.time, "ns"), Value(worst.time / steps[worst.rank], "ratio"))
+    yield line_finding(LineGroup(worst=worst, step=steps[worst.rank], times=times), Title(words, figures), advice)
+
+
+def _of_rank(run: Run, rank: int, step: float, calls: str, loops: str) -> HostLines | None:
+    every = steady_samples(run).filter(rank=rank)
+    placed = every.filter((pl.col("phase") != "data_wait") & ~pl.col("collector")).drop_nulls(["file", "line"])
+    lines = placed.group_by(_LINE).agg(pl.col("weight").sum(), pl.len(), pl.col("phase").unique())
+    own = lines.filter(
+        pl.Series([_matches(run, row, calls, loops) for row in lines.iter_rows(named=True)], dtype=pl.Boolean)
+    )
+    share = float(own["weight"].sum()) / max(int(every["weight"].sum()), 1)
+    ends = bounds(pl.lit(share), pl.lit(float(max(len(every), 1))))
+    low, high = pl.select(low=ends[0], high=ends[1]).row(0)
+    if own["len"].sum() < MIN_SAMPLES or share < MIN_SHARE or low < SURE_SHARE:
+        return None
+    longest = own.sort("weight", "file", "line", descending=[True, False, False]).head(PLACES)
+    whole = int(every["weight"].sum())
+    return HostLines(
+        rank=rank,
+        phases=tuple(sorted({phase for phases in own["phase"] for phase in phases if phase})),
+        time=share * step,
+        low=low * step,
+        high=high * step,
+        samples=int(own["len"].sum()),
+        places=tuple(line_place(row, row["weight"] / whole, STEP) for row in longest.iter_rows(named=True)),
+        saves=None,
+        purpose=None,
+        inside="",
+        holds_loop=False,
+    )
+
+
+def _matches(run: Run, row: dict[str, object], calls: str, loops: str) -> bool:
+    text, file, line = row["text"], row["file"], row["line"]
+    if calls and isinstance(text, str) and re.search(calls, text.partition("  #")[0]):
+        return True
+    return bool(loops) and re.search(loops, loop_header(run, str(file), int(str(line)))) is not None

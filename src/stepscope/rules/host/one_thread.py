@@ -1,0 +1,146 @@
+"""Operators on the CPU compute with fewer threads than there are free cores.
+
+## What it finds
+CPU jobs that computing limits. Their operators have fewer threads than the job has cores, and half of the cores that
+this leaves out were idle. Operators of 100 µs and more, which several threads could share, take a quarter of the step.
+
+## Why it costs time
+Torch divides convolutions, matrix products and large element-wise operators among its threads. With one thread, one
+core works. `torchrun` sets `OMP_NUM_THREADS=1` for each rank, and many examples call `torch.set_num_threads(1)`.
+
+## What to do
+One thread for each core that the job has, divided by its ranks on the machine.
+
+## How the gain is predicted
+The time of these operators times the part of the cores that is left out: all of it at best, half of it at least, since
+memory and the ends of operators are shared. Measured with convolutions on 2 cores: 0.6 to 0.9 of it.
+
+## When it is wrong
+Two hyper-threads of a core compute little more than one. Small operators gain nothing from threads; they are left out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.analyses.bound.bound import UTILIZED, bound
+from stepscope.analyses.host.core_waits import core_waits
+from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.analyses.operators.operators import operators
+from stepscope.core.errors import MissingData
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.plural import plural
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+LONG = 100_000  # ns of an operator alone: ten times what waking the threads costs
+MIN_SHARE = 0.25  # of the step in such operators: half of half of it, on two cores, is 6 %
+IDLE = 0.5  # of the cores without a thread of the job's: others may need the rest
+_SETTING = r"set_num_threads\(|OMP_NUM_THREADS"
+_HOW = "run it with `stepscope run -- COMMAND`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FewThreads:
+    rank: int
+    threads: int
+    free: float  # cores for each rank
+    job: float
+    cores: float
+    long: float  # ns per step in operators that threads could share
+    step: float
+
+
+def check(run: Run) -> Iterator[Finding]:
+    if has_gpu(run):
+        return
+    found = [row for row in _few_threads(run) if row.long >= MIN_SHARE * row.step]
+    if not found:
+        return
+    worst = max(found, key=lambda row: row.long / row.step)
+    saved = worst.long * (1 - worst.threads / worst.free)
+    yield Finding(
+        title=Title(
+            f"Operators use {{}} {plural(worst.threads, 'thread')}; this job has {{}} {plural(worst.cores, 'core')}",
+            (Value(worst.threads, "count"), Value(worst.cores, "count")),
+        ),
+        cause="configuration",
+        evidence=(
+            Evidence(
+                label="operators above 100 µs", value=worst.long, unit="ns", source="operators",
+                share=worst.long / worst.step,
+            ),
+            Evidence(label="operator threads", value=worst.threads, unit="count", source="processes"),
+            Evidence(label="cores this job uses", value=worst.job, unit="count", source="core_waits", of=worst.cores),
+        ),
+        gain=Gain(
+            low_ns=int(saved / 2),
+            high_ns=int(saved),
+            step_ns=int(worst.step),
+            basis="long operators on all cores: half as well at least",
+            confidence="structural",
+        ),
+        advice=tuple(_advice(max(1, int(worst.free)))),
+        ranks=tuple(row.rank for row in found),
+        where=setting_places(run, _SETTING, worst.rank) or model_places(run, worst.rank),
+    )  # fmt: skip
+
+
+def _few_threads(run: Run) -> Iterator[_FewThreads]:
+    known = run.optional("processes").drop_nulls("threads").unique("rank", keep="last")
+    if known.is_empty():
+        raise MissingData("number of operator threads", how=_HOW)
+    on_host = known.with_columns(ranks=pl.len().over("host")).select("rank", "threads", "ranks")
+    limited = bound(run).filter((pl.col("limit") == "device") & (pl.col("device") >= UTILIZED)).select("rank")
+    rows = core_waits(run).join(on_host, on="rank").join(limited, on="rank", how="semi")
+    for row in rows.sort("rank").iter_rows(named=True):
+        free = row["cores"] / row["ranks"]
+        idle = row["cores"] - row["job"] - row["others"]
+        if row["threads"] < free and idle >= IDLE * (row["cores"] - row["threads"] * row["ranks"]):
+            yield _FewThreads(
+                rank=row["rank"], threads=row["threads"], free=free, job=row["job"], cores=row["cores"],
+                long=_long(run, row["rank"]) * row["step"], step=row["step"],
+            )  # fmt: skip
+
+
+def _long(run: Run, rank: int) -> float:
+    """The share of the operators' own time that long ones have. Raises MissingData without a trace."""
+    own = operators(run).filter(pl.col("rank") == rank)
+    long = own.filter(pl.col("host_self") >= LONG * pl.col("calls"))
+    return float(long["host_self"].sum()) / max(float(own["host_self"].sum()), 1.0)
+
+
+def _advice(threads: int) -> Iterator[Advice]:
+    yield Advice(
+        text="Use one thread for each core of this rank", code=f"torch.set_num_threads({threads})  # before training"
+    )
+    yield Advice(
+        text="Or set it from outside, to try it", code=f"OMP_NUM_THREADS={threads} python train.py", language="shell"
+    )
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    computing = 55 if fixed else 95
+    synth.add("meta", source="run.json", key="cores", value='{"effective": 2}')
+    synth.add("processes", rank=0, host="n0", threads=2 if fixed else 1)
+    for step in range(12):
+        start, traced = step * computing, step >= 10
+        tags = ("traced",) if traced else ()
+        synth.step(step, start, start + computing, forward=30, backward=computing - 30, optimizer=0, tags=tags)
+        if traced:
+            synth.host(f"ProfilerStep#{step}", "annotation", start, start + computing)
+            synth.host("aten::convolution", "operator", start, start + 30)
+            name = "autograd::engine::evaluate_function: ConvolutionBackward0"
+            synth.host(name, "operator", start + 30, start + computing, forward_thread=1, sequence=step)
+        time = int((start + computing / 2) * 1_000_000)
+        synth.add("system", time=time, what="core wait", value=0.0, unit="ratio")
+        synth.add("system", time=time, rank=None, what="job CPU", value=1.9 if fixed else 1.0, unit="cores")
+        synth.add("system", time=time, rank=None, what="other CPU", value=0.02, unit="cores")
+
+
+RULE = Rule(check=check, example=example)

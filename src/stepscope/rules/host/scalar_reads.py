@@ -1,0 +1,53 @@
+"""Single values of tensors are read one by one in Python.
+
+## What it finds
+CPU jobs that spend more than 5 % of the steps in lines that read values: `.item()`, `.tolist()`,
+`float(tensor)`.
+
+## Why it costs time
+Each value costs an operator or two and a Python object, 2 to 10 µs, and a loop reads thousands. On a GPU each read
+also waits for the device; see blocking-sync.
+
+## What to do
+Compute on the whole tensor, and read the result once. Stack what is to be read into one tensor, and read it every
+50th step.
+
+## How the gain is predicted
+The share of samples in such calls times the mean step, as a 95 % interval: low end a quarter lower, as a fix keeps a
+part of the cost; high end a fifth higher, as the calls also slow down what follows them.
+
+## When it is wrong
+An algorithm that decides by a value in each step has to read it. One read per step costs nothing that matters here.
+"""
+
+from collections.abc import Iterator
+
+from stepscope.core.finding import Advice, Finding, Rule
+from stepscope.core.run import Run
+from stepscope.core.synth import Synth
+from stepscope.models.called_code import called_example
+from stepscope.models.sampled_code import sampled_code
+
+__all__ = ["RULE"]
+
+_CALLS = r"\.(item|tolist)\(\)|\bfloat\(\w+(\[|\.)"
+_ADVICE = (
+    Advice(
+        text="Compute on the whole tensor instead of on single values, then read the result once",
+        code="values = torch.stack([value.norm() for value in tensors])  # one tensor\n"
+        "if step % 50 == 0:\n    log(values.tolist())",
+    ),
+)
+
+
+def check(run: Run) -> Iterator[Finding]:
+    yield from sampled_code(run, "Reading single values at {} takes {} per step ({})", _ADVICE, calls=_CALLS)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    called_example(
+        synth, fixed, text="if scores[row].argmax().item() == labels[row].item():",
+    )  # fmt: skip
+
+
+RULE = Rule(check=check, example=example, explains="host-bound")
