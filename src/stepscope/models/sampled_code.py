@@ -17,7 +17,7 @@ from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.samples import bounds, steady_samples
 from stepscope.core.finding import Advice, Finding, Title, Value
 from stepscope.core.run import Run
-from stepscope.models.host_lines import MIN_SAMPLES, MIN_SHARE, SURE_SHARE, LineGroup, line_finding
+from stepscope.models.host_lines import MIN_SAMPLES, MIN_SHARE, MIN_TIME, SURE_SHARE, LineGroup, line_finding
 
 __all__ = ["sampled_code"]
 
@@ -54,7 +54,7 @@ def _of_rank(run: Run, rank: int, step: float, calls: str, loops: str) -> HostLi
     share = float(own["weight"].sum()) / max(int(every["weight"].sum()), 1)
     ends = bounds(pl.lit(share), pl.lit(float(max(len(every), 1))))
     low, high = pl.select(low=ends[0], high=ends[1]).row(0)
-    if own["len"].sum() < MIN_SAMPLES or share < MIN_SHARE or low < SURE_SHARE:
+    if own["len"].sum() < MIN_SAMPLES or share < max(MIN_SHARE, MIN_TIME / step) or low < SURE_SHARE:
         return None
     longest = own.sort("weight", "file", "line", descending=[True, False, False]).head(PLACES)
     whole = int(every["weight"].sum())
