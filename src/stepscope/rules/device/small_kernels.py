@@ -118,7 +118,8 @@ def _empty(run: Run, row: DeviceIdle) -> tuple[float, float, float | None]:
 
 def _small(run: Run, row: DeviceIdle) -> pl.DataFrame:
     """Kernels with fewer blocks than their device has multiprocessors, but no matrix product that nearly fills it."""
-    kernels = fp32_matmul_kernels(run).filter(_own(row) & ~pl.col("fp32_matmul") & (pl.col("blocks_per_sm") < 1))
+    kernels = fp32_matmul_kernels(run).filter(_own(row) & (pl.col("blocks_per_sm") < 1))
+    kernels = kernels.filter(~name_test(kernels["name"], multiplies_fp32))
     multiplies = name_test(kernels["name"], lambda name: _MATMUL.search(name) is not None)
     return kernels.filter(~(multiplies & (pl.col("blocks_per_sm") >= FILLS)))
 

@@ -26,13 +26,11 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
-from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels, multiplies_fp32
-from stepscope.analyses.lib.device_work import device_work, work_names
+from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels, fp32_work
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.intervals import intersect, spans, total, union
-from stepscope.core.kernels import name_test
 from stepscope.core.run import Run, chain, stack
 from stepscope.core.synth import Synth
 
@@ -84,8 +82,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _lines(run: Run) -> pl.DataFrame:
     """The lines that multiply so."""
-    names = work_names(run)
-    return launch_lines(run, (device_work(run)["role"] == "compute") & name_test(names, multiplies_fp32))
+    return launch_lines(run, fp32_work(run, "fp32_matmul"))
 
 
 def _busy(run: Run) -> tuple[tuple[float, DeviceIdle], ...]:

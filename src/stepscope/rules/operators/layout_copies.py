@@ -1,0 +1,104 @@
+"""Tensors are copied within the device into another layout.
+
+## What it finds
+Devices that are busy for 80 % of the step or more. Copies within the device that change no type take more than 5 % of
+it (catalogue: D17). They come from `contiguous`, `clone`, `reshape` and `copy_`.
+
+## Why it costs time
+A transposed view costs nothing, until an operator needs its elements in order. Then all of them are read and written
+once more.
+
+## What to do
+Choose the order of dimensions so that no copy is needed: let the layer before write what the next one reads. Drop
+`.contiguous()` and `.clone()` that nothing needs, or compile the model.
+
+## How the gain is predicted
+High end: all of the time in these copies. Low end: half of it, for those that operators need.
+
+## When it is wrong
+Copies into buffers of communication, caches and checkpoints are needed. An operator on a strided view may become slower
+than with the copy.
+"""
+
+import re
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses.lib.device_work import device_work, work_names
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.sample_work import need_gpu
+from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.kernels import name_test
+from stepscope.core.run import Run, chain, stack
+from stepscope.core.synth import Synth
+from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, cost, ranks_of, saved
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: half of it, the low end of the gain, is above the noise between two runs
+SAVED = (0.5, 1.0)  # of the kernels' time; half if the other copies are needed
+_COPIES = re.compile(
+    r"gpu_kernel_impl_nocast<[^{]*direct_copy_kernel|vectorized_elementwise_kernel<\d+, [^{]*direct_copy_k"
+)
+_WITHIN = re.compile(r"^Memcpy DtoD\b")
+
+
+def check(run: Run) -> Iterator[Finding]:
+    need_gpu(run)
+    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
+    if not slow:
+        return
+    worst = slow[0]
+    yield Finding(
+        title=Title(
+            "Copies into another layout take {} per step ({})", (Value(worst.time, "ns"), Value(worst.share, "ratio"))
+        ),
+        cause="operator",
+        evidence=(
+            cost("layout copies per step", worst),
+            Evidence(label="copies per step", value=worst.count, unit="count", source="kernels"),
+        ),
+        gain=saved(worst, SAVED, "time of the copies within the device", "structural"),
+        advice=_ADVICE,
+        ranks=ranks_of(slow),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
+    )
+
+
+def _chosen(run: Run) -> pl.Series:
+    names = work_names(run)
+    copies = name_test(names, lambda name: _COPIES.search(name) is not None)
+    return copies | (device_work(run)["kind"] == "memcpy") & name_test(names, lambda name: bool(_WITHIN.match(name)))
+
+
+def _busy(run: Run) -> tuple[Chosen, ...]:
+    return chosen_work(run, _chosen(run))
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    return launch_lines(run, _chosen(run))
+
+
+_ADVICE = (
+    Advice(
+        text="Reshape without a copy: keep the order that the next operator reads",
+        code="heads = x.view(batch, length, heads, -1).transpose(1, 2)  # a view, no contiguous()",
+    ),
+    Advice(text="Or compile the model, which merges copies with their neighbors", code="model = torch.compile(model)"),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    copy = 0 if fixed else 10
+    length = 90 + copy
+    for step in range(4):
+        start = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        synth.kernel(start, start + 90, "gemm", blocks_per_sm=4.0)
+        if copy:
+            name = "at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>"
+            synth.kernel(start + 90, start + length, name, blocks_per_sm=4.0)
+
+
+RULE = Rule(check=check, example=example)
