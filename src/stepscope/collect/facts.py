@@ -84,11 +84,21 @@ def optimizer(source: Any) -> dict[str, Any]:
         "groups": len(groups),
         "parameters": len(parameters),
         "elements": sum(parameter.numel() for parameter in parameters),
+        "dtype": _dtype(parameters),
     }
     for name in _OPTIMIZER_OPTIONS:
         value = groups[0].get(name) if groups else None
         row[name] = value if isinstance(value, bool) else None
     return row
+
+
+def _dtype(parameters: list[Any]) -> str | None:
+    """The type that most elements have, as torch writes it: `float32`."""
+    elements: dict[str, int] = {}
+    for parameter in parameters:
+        name = str(parameter.dtype).rpartition(".")[2]
+        elements[name] = elements.get(name, 0) + parameter.numel()
+    return max(elements, key=elements.__getitem__) if elements else None
 
 
 def torch_settings(torch: Any) -> dict[str, Any]:

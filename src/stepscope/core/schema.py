@@ -285,6 +285,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("groups", pl.Int64, "count", "parameter groups"),
         Column("parameters", pl.Int64, "count", "parameter tensors"),
         Column("elements", pl.Int64, "count", "elements of all parameters"),
+        Column("dtype", pl.String, None, "type of most elements: float32, bfloat16, …"),
         Column("foreach", pl.Boolean, None, "the foreach option; null: left to torch"),
         Column("fused", pl.Boolean, None, "the fused option; null: left to torch"),
     ),

@@ -169,6 +169,7 @@ def _add_optimizers(process: Process, facts: list[Row], sink: Sink) -> None:
                 pid=process.pid,
                 name=word(fact.get("class")),
                 module=word(fact.get("module")),
+                dtype=word(fact.get("dtype")),
                 **{name: number(fact.get(name)) for name in ("groups", "parameters", "elements")},
                 **{name: flag(fact.get(name)) for name in ("foreach", "fused")},
             )

@@ -28,6 +28,7 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses.lib.host_events import HostTree, host_tree
+from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
@@ -71,6 +72,7 @@ for number, layer in enumerate(layers):
             Advice(text="See how much memory is left", code="stepscope show memory_peaks RUN", language="shell"),
         ),
         ranks=tuple(sorted(one.rank for one in slow)),
+        where=setting_places(run, r"\bcheckpoint(_sequential)?\(", worst.rank),
     )
 
 

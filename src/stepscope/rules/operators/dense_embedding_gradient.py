@@ -25,6 +25,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.host_events import host_tree
+from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
@@ -59,6 +60,7 @@ optimizer = torch.optim.SparseAdam(embedding.parameters())""",
             ),
         ),
         ranks=tuple(sorted(one.rank for one in slow)),
+        where=setting_places(run, r"\bEmbedding(Bag)?\(", worst.rank),
     )
 
 

@@ -26,10 +26,13 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.lib.device_work import work_names
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title
 from stepscope.core.kernels import name_test
 from stepscope.core.run import Run, chain, stack
@@ -41,6 +44,7 @@ __all__ = ["RULE"]
 
 MIN_SHARE = 0.05  # of the step: half of it, the low end of the gain, is above the noise between two runs
 SAVED = (0.45, 0.9)  # of the time: half the bytes at least, and most of it where arithmetic limits
+_SETTING = r"float64|\.double\("
 _KERNEL = re.compile(r"dgemm|d884|f64f64|<double|lambda\(double|^Cijk_\w*_DB_")
 
 
@@ -54,7 +58,11 @@ def check(run: Run) -> Iterator[Finding]:
         cause="operator",
         evidence=(
             worst.evidence("float64 time per step"),
-            Evidence(label="kernels or operators", value=worst.count, unit="count", source=worst.source),
+            *(
+                (Evidence(label="kernels or operators", value=worst.count, unit="count", source=worst.source),)
+                if worst.count
+                else ()
+            ),
         ),
         gain=worst.gain(SAVED, "half the bytes, and more where arithmetic limits", "table"),
         advice=(
@@ -70,12 +78,22 @@ def _costs(run: Run) -> tuple[OperatorCost, ...]:
     if has_gpu(run):
         return operator_costs(run, np.empty(0, dtype=np.bool_), _chosen(run))
     marked = _operators(run)
-    return operator_costs(run, marked) if marked.any() else ()
+    return operator_costs(run, marked) if marked.any() else _of_parameters(run)
+
+
+def _of_parameters(run: Run) -> tuple[OperatorCost, ...]:
+    """All of what a CPU computes, where shapes and types were not recorded but the parameters are in float64."""
+    double = run.optional("optimizers").filter(pl.col("dtype") == "float64")["rank"].unique()
+    rows = bound(run).filter(pl.col("rank").is_in(double.implode())).drop_nulls("device")
+    return tuple(
+        OperatorCost(rank=rank, time=share * step, step=step, count=0, source="optimizers")
+        for rank, share, step in rows.select("rank", "device", "step").iter_rows()
+    )
 
 
 def _places(run: Run, worst: OperatorCost) -> tuple[Place, ...]:
     if not has_gpu(run):
-        return ()
+        return setting_places(run, _SETTING, worst.rank) or model_places(run, worst.rank)
     return launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.share)
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import has_gpu
@@ -72,7 +73,7 @@ def _costs(run: Run) -> tuple[OperatorCost, ...]:
 
 def _places(run: Run, worst: OperatorCost) -> tuple[Place, ...]:
     if not has_gpu(run):
-        return ()
+        return model_places(run, worst.rank, r"softmax\(|bmm\(|matmul\(|\w @ ")
     return launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.share)
 
 
