@@ -77,6 +77,7 @@ def _process(rank: int, train: Callable[[int, bool], None], meeting: str, option
     torch.set_num_threads(1)  # two processes on as few as two cores
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     train(options.steps, options.fixed)
+    dist.barrier()  # else the first to leave breaks the connection of the other one
     dist.destroy_process_group()
 
 
