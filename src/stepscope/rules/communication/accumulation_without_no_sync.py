@@ -81,7 +81,9 @@ def _reductions(run: Run) -> pl.DataFrame:
     sent = collective_calls(run).filter(pl.col("collective") == "all_reduce").select("rank", "start").sort("start")
     if forwards.is_empty() or sent.is_empty():
         return pl.DataFrame(schema={"rank": pl.Int32, "rounds": pl.Float64})
-    of = sent.join_asof(forwards.with_columns(forward="start"), on="start", by="rank", strategy="backward")
+    of = sent.join_asof(
+        forwards.with_columns(forward="start"), on="start", by="rank", strategy="backward", check_sortedness=False
+    )
     rounds = of.drop_nulls("forward").group_by("rank").agg(pl.col("forward").n_unique())
     return rounds.join(steps, on="rank").select("rank", rounds=pl.col("forward") / pl.col("steps"))
 

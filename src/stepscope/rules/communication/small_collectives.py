@@ -1,8 +1,8 @@
 """Many small collectives follow one another in every step.
 
 ## What it finds
-Twenty calls or more of one collective per step and process group, half of them below 256 KiB. What nothing hides of
-them takes more than 5 % of the step.
+Twenty calls or more of one collective per step and process group, half of them below 256 KiB where sizes were recorded.
+What nothing hides of them takes more than 5 % of the step.
 
 ## Why it costs time
 A collective costs its latency, however small it is: 20 to 50 µs on NCCL, 100 µs and more on gloo. A loop that reduces
@@ -13,8 +13,8 @@ For gradients use DistributedDataParallel, which fills buckets, or reduce one fl
 and reduce it once, every hundredth step.
 
 ## How the gain is predicted
-The calls but one times the time of a fast one, a quarter of them being faster, and no more than the exposed
-communication. Low end: half of it.
+The part of the exposed communication that these calls have, but that of one call. Low end: half of it. Measured with
+gloo on 2 ranks: 200 calls saved 77 % of the step where 69 % were promised at most, 52 calls 46 % of 54 %.
 
 ## When it is wrong
 Calls that depend on one another, as in tensor parallelism, cannot be merged; groups that their job names so are left
@@ -43,7 +43,6 @@ __all__ = ["RULE"]
 MANY = 20  # calls per step: DistributedDataParallel sends a model of 500 MB in as many buckets
 SMALL = 2**18  # bytes: below it latency is most of the time, at 10 GB/s and 20 µs
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
-FAST = 0.25  # quantile of the calls' times: slower ones waited for other ranks
 _MODEL_PARALLEL = "tensor|expert|context|sequence|pipeline"
 
 
@@ -52,8 +51,8 @@ class _Calls:
     rank: int
     collective: str
     calls: float  # per step
-    size: float  # median bytes
-    latency: float  # ns
+    size: float | None  # median bytes; None: no shapes were recorded
+    each: float  # ns, mean
     saved: float  # ns per step
     step: float  # ns
 
@@ -76,14 +75,14 @@ def check(run: Run) -> Iterator[Finding]:
         cause="configuration",
         evidence=(
             Evidence(label="calls per step", value=round(worst.calls), unit="count", source="collectives"),
-            Evidence(label="median size", value=worst.size, unit="bytes", source="collectives"),
-            Evidence(label="time of one", value=worst.latency, unit="ns", source="collectives"),
+            *_size(worst),
+            Evidence(label="time of one", value=worst.each, unit="ns", source="collectives"),
         ),
         gain=Gain(
             low_ns=int(worst.saved / 2),
             high_ns=int(worst.saved),
             step_ns=int(worst.step),
-            basis="calls but one times the time of a fast one",
+            basis="exposed communication of these calls but one",
             confidence="structural",
             pool="communication",
         ),
@@ -96,29 +95,36 @@ def check(run: Run) -> Iterator[Finding]:
 def _small(run: Run) -> Iterator[_Calls]:
     exposed = {row.rank: row for row in exposed_communication(run)}
     divided = process_groups(run).filter(pl.col("parallel").str.contains(_MODEL_PARALLEL))
-    table = collectives(run).drop_nulls("bytes")
+    table = collectives(run)
     table = table.join(divided, on=("rank", "group"), how="anti", nulls_equal=True)
     steps = dict(table.group_by("rank").agg(pl.col("step").drop_nulls().n_unique()).iter_rows())
-    groups = (
-        table.drop_nulls("step")
-        .group_by("rank", "group", "collective")
-        .agg(pl.len(), pl.col("bytes").median(), pl.coalesce("transfer", "duration").quantile(FAST).alias("latency"))
+    known = table.drop_nulls("step").with_columns(whole=pl.col("duration").sum().over("rank"))
+    groups = known.group_by("rank", "group", "collective").agg(
+        pl.len(),
+        pl.col("bytes").median(),
+        pl.col("duration").mean(),
+        part=pl.col("duration").sum() / pl.col("whole").first(),
     )
     for row in groups.sort("rank", "group", "collective", nulls_last=True).iter_rows(named=True):
         calls, whole = row["len"] / max(steps[row["rank"]], 1), exposed.get(row["rank"])
-        if whole is not None and calls >= MANY and row["bytes"] < SMALL:
-            saved = min((calls - 1) * row["latency"], whole.removable)
+        if whole is not None and calls >= MANY and (row["bytes"] is None or row["bytes"] < SMALL):
             yield _Calls(
                 rank=row["rank"], collective=row["collective"], calls=calls, size=row["bytes"],
-                latency=row["latency"], saved=saved, step=whole.step,
+                each=row["duration"], saved=whole.removable * row["part"] * (1 - 1 / calls), step=whole.step,
             )  # fmt: skip
 
 
+def _size(row: _Calls) -> tuple[Evidence, ...]:
+    if row.size is None:
+        return ()
+    return (Evidence(label="median size", value=row.size, unit="bytes", source="collectives"),)
+
+
 def _places(run: Run, worst: _Calls) -> tuple[Place, ...]:
-    """The lines that call it, as frames or the kept source tell; else those where the model communicates."""
+    """The lines that call it, as frames, samples or the kept source tell."""
     launched = launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.saved / worst.step)
-    called = setting_places(run, rf"\b{worst.collective}\w*\(", worst.rank)
-    return launched or called or model_places(run, worst.rank)
+    called = rf"\b{worst.collective}\w*\("
+    return launched or model_places(run, worst.rank, called) or setting_places(run, called, worst.rank)
 
 
 def _lines(run: Run) -> pl.DataFrame:

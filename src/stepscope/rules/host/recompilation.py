@@ -38,7 +38,8 @@ MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two 
 MIN_SAMPLES = 5  # fewer samples name no line
 PLACES = 3
 _COMPILER = (
-    r"^torch/_dynamo/(convert_frame|symbolic_convert|bytecode_\w+|guards|output_graph|variables/|codegen|source)"
+    r"(?m)/torchinductor_.* <module>$|^torch/_dynamo/eval_frame\.py:\d+ (__call__|catch_errors)$|^torch/_dynamo/("
+    r"convert_frame|symbolic_convert|bytecode_\w+|guards|output_graph|variables/|codegen|source)"
     r"|^torch/(_functorch|fx|_subclasses)/"
     r"|^torch/_inductor/(compile_fx|graph|scheduler|codegen/|lowering|ir|fx_passes/|cpp_builder|async_compile|codecache)"
 )
@@ -66,7 +67,11 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _compiles() -> pl.Expr:
-    return pl.any_horizontal(pl.col(frame).str.contains(_COMPILER).fill_null(False) for frame in ("call", "leaf"))
+    """Whether the compiler is among the library frames: its callback, its modules, or generated code being loaded."""
+    frames = pl.concat_str(
+        "call", pl.col("between").cast(pl.List(pl.String)).list.join("\n"), "leaf", separator="\n", ignore_nulls=True
+    )
+    return frames.str.contains(_COMPILER).fill_null(False)
 
 
 def _time(own: pl.DataFrame) -> float:
@@ -109,4 +114,4 @@ def example(synth: Synth, fixed: bool) -> None:
     )  # fmt: skip
 
 
-RULE = Rule(check=check, example=example, explains="host-bound")
+RULE = Rule(check=check, example=example, explains="periodic-stall")

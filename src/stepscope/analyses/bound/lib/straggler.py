@@ -15,6 +15,8 @@ from stepscope.core.run import Run
 __all__ = ["LateRank", "delay_by_late_rank", "late_rank"]
 
 SURE = 3  # standard deviations above what chance gives: as rare as 1 in 700 where no rank is slow
+ALWAYS = 3  # collectives, all of which a rank enters last: with so few only a long delay tells it from chance
+CLEARLY = 10  # times the uncertainty of the clocks, for each of these
 HALF = 0.5  # of the delay, which a longer wait for data or longer computing must account for to be its cause
 
 
@@ -61,10 +63,13 @@ def _late_rank(run: Run) -> LateRank | None:
 
 
 def _is_late(row: dict[str, float]) -> bool:
-    """True if a rank is last more often than halfway from chance to always, too often for chance, and by enough."""
+    """True if a rank is last more often than halfway from chance to always, too often for chance, and by enough; or
+    always, and each time by far more than clocks err."""
     last, of, expected = row["last"], row["collectives"], row["expected"]
     if row["delay"] <= last * (row["uncertainty"] or 0):
         return False
+    if last == of >= ALWAYS and row["delay"] >= CLEARLY * of * (row["uncertainty"] or 0) > 0:
+        return True
     spread = sqrt(expected * (1 - expected / of))
     return 2 * last >= of + expected and last - expected >= SURE * spread
 
