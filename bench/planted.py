@@ -90,7 +90,7 @@ PLANTED = {
     "recompilation": _loop("recompilation"),
     "text_in_step": _loop("parsing-in-loop", bounds=("host",)),
     "helper_thread": _loop("gil-contention"),
-    "forward_hooks": _loop("hooks"),
+    "forward_hooks": _loop("slow-hooks"),
     "validation_stall": _loop("periodic-stall"),
     "ddp_accumulation": _ranks("accumulation-without-no-sync"),
     "ddp_parameter_reduce": _ranks("small-collectives"),

@@ -38,7 +38,7 @@ def _matches(group: LineGroup, frames: str, calls: str) -> bool:
     return any(pattern and re.search(pattern, text) for pattern, text in told)
 
 
-def called_example(synth: Synth, fixed: bool, **called: str) -> None:
+def called_example(synth: Synth, fixed: bool, function: str = "main", **called: str) -> None:
     """Steps of 60 ms, and without the fix 40 ms of such calls in line 51, with the columns of a sample."""
     spent = 0 if fixed else 40
     length = 60 + spent
@@ -46,7 +46,7 @@ def called_example(synth: Synth, fixed: bool, **called: str) -> None:
         start = step * length
         synth.step(step, start, start + length, forward=25, backward=30, optimizer=5)
         for tick in range(spent // 10):
-            synth.sample(step, start + 10 * tick, 10, "other", "/home/me/train.py", 51, function="main", **called)
+            synth.sample(step, start + 10 * tick, 10, "other", "/home/me/train.py", 51, function=function, **called)
         for tick in range(6):
             synth.sample(
                 step, start + spent + 10 * tick, 10, "backward", "/home/me/train.py", 40, function="main",

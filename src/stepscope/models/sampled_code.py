@@ -6,6 +6,7 @@ Samples there do not tell Python from operators; the code of the line does.
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
@@ -25,17 +26,28 @@ PLACES = 3
 _LINE = ("file", "line", "function", "text")
 
 
+class _Patterns(NamedTuple):
+    calls: str
+    loops: str
+    functions: str
+
+
 def sampled_code(
-    run: Run, words: str, advice: tuple[Advice, ...], calls: str = "", loops: str = ""
+    run: Run, words: str, advice: tuple[Advice, ...], calls: str = "", loops: str = "", functions: str = ""
 ) -> Iterator[Finding]:
-    """One finding about the lines that match `calls`, or that are in a loop whose head matches `loops`, on all ranks.
+    """One finding about the lines that match `calls`, that are in a loop whose head matches `loops`, or in a function
+    whose whole name matches `functions`, on all ranks.
 
     `words` are of the title and have places for the line, time and share. Ranks with a GPU are left out: it may work
     meanwhile. Raises MissingData without samples.
     """
     means = enough_steps(run).group_by("rank").agg(pl.col("duration").mean())
     steps = {rank: step for rank, step in means.iter_rows() if rank not in gpu_ranks(run)}
-    found = {rank: row for rank, step in steps.items() if (row := _of_rank(run, rank, step, calls, loops))}
+    found = {
+        rank: row
+        for rank, step in steps.items()
+        if (row := _of_rank(run, rank, step, _Patterns(calls, loops, functions)))
+    }
     if not found:
         return
     worst = max(found.values(), key=lambda row: row.time / steps[row.rank])
@@ -44,12 +56,12 @@ def sampled_code(
     yield line_finding(LineGroup(worst=worst, step=steps[worst.rank], times=times), Title(words, figures), advice)
 
 
-def _of_rank(run: Run, rank: int, step: float, calls: str, loops: str) -> HostLines | None:
+def _of_rank(run: Run, rank: int, step: float, patterns: _Patterns) -> HostLines | None:
     every = steady_samples(run).filter(rank=rank)
     placed = every.filter((pl.col("phase") != "data_wait") & ~pl.col("collector")).drop_nulls(["file", "line"])
     lines = placed.group_by(_LINE).agg(pl.col("weight").sum(), pl.len(), pl.col("phase").unique())
     own = lines.filter(
-        pl.Series([_matches(run, row, calls, loops) for row in lines.iter_rows(named=True)], dtype=pl.Boolean)
+        pl.Series([_matches(run, row, patterns) for row in lines.iter_rows(named=True)], dtype=pl.Boolean)
     )
     share = float(own["weight"].sum()) / max(int(every["weight"].sum()), 1)
     ends = bounds(pl.lit(share), pl.lit(float(max(len(every), 1))))
@@ -73,8 +85,11 @@ def _of_rank(run: Run, rank: int, step: float, calls: str, loops: str) -> HostLi
     )
 
 
-def _matches(run: Run, row: dict[str, object], calls: str, loops: str) -> bool:
-    text, file, line = row["text"], row["file"], row["line"]
-    if calls and isinstance(text, str) and re.search(calls, text.partition("  #")[0]):
+def _matches(run: Run, row: dict[str, object], patterns: _Patterns) -> bool:
+    text, function, file, line = row["text"], row["function"], row["file"], row["line"]
+    code = text.partition("  #")[0] if isinstance(text, str) else ""
+    if patterns.calls and re.search(patterns.calls, code):
         return True
-    return bool(loops) and re.search(loops, loop_header(run, str(file), int(str(line)))) is not None
+    if patterns.functions and isinstance(function, str) and re.fullmatch(patterns.functions, function):
+        return True
+    return bool(patterns.loops) and re.search(patterns.loops, loop_header(run, str(file), int(str(line)))) is not None
