@@ -53,7 +53,7 @@ PLANTED = {
     "logging_stall": Planted(bounds=("host",), rules=("logging-each-step",)),
     "slow_optimizer": Planted(bounds=("host",), rules=("single-tensor-optimizer",)),
     "metric_loop": Planted(bounds=("host",), rules=("scalar-reads",)),
-    "slow_line": Planted(bounds=("host",), rules=("host-bound",)),
+    "slow_line": Planted(bounds=("host",), rules=("host-bound", "scalar-reads")),
     "input_no_workers": _input("few-workers"),
     "input_few_workers": _input("few-workers"),
     "input_too_many_workers": Planted(bounds=("input", "device", "balanced"), rules=("too-many-workers",)),
@@ -162,6 +162,8 @@ def gain_of(reports: list[dict[str, Any]], fixed: list[dict[str, Any]]) -> str:
         for slow, fast in zip(reports, fixed, strict=True)
     ]
     saved = statistics.median(slow - fast for slow, fast in means)
+    if gain is None:
+        return f"   no gain predicted, saved {saved / 1e6:.1f} ms of {means[0][0] / 1e6:.1f}"
     held = "holds" if gain["low_ns"] <= saved <= gain["high_ns"] else "MISSES"
     low, high, before, saved = (value / 1e6 for value in (gain["low_ns"], gain["high_ns"], means[0][0], saved))
     return f"   predicted {low:.1f} to {high:.1f} ms of {before:.1f}, saved {saved:.1f}: {held}"
