@@ -62,6 +62,20 @@ def test_there_is_an_end_to_the_places_of_a_process(tmp_path: Path, monkeypatch:
     assert len(told) == 2
 
 
+def test_lines_that_set_how_torch_computes_are_kept_with_the_first_place_of_a_file(tmp_path: Path) -> None:
+    """No sample meets them."""
+    file = tmp_path / "train.py"
+    lines = ["import torch", "", "torch.set_num_threads(1)", *[f"x = {number}" for number in range(20)]]
+    file.write_text("\n".join(lines))
+    os.utime(file, (1, 1))
+    told: list[dict[str, Any]] = []
+    kept = Sources(told.append, Origins())
+    kept.keep(str(file), 20)
+    kept.keep(str(file), 21)
+    assert [row["first"] for row in told] == [1, 18, 19]
+    assert told[0]["lines"] == lines[:5]
+
+
 def test_of_a_library_or_of_something_without_a_file_nothing_is_kept(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
     kept = Sources(told.append, Origins())

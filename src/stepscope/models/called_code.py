@@ -7,27 +7,31 @@ from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.finding import Advice, Finding, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.host_lines import LineGroup, line_finding, line_groups
+from stepscope.models.host_lines import FOLLOWS, LineGroup, line_finding, line_groups
+from stepscope.models.sampled_code import sampled_code
 
 __all__ = ["called_code", "called_example"]
 
 
 def called_code(
-    run: Run, words: str, advice: tuple[Advice, ...], frames: str = "", calls: str = ""
+    run: Run, words: str, advice: tuple[Advice, ...], frames: str = "", calls: str = "", follows: float = FOLLOWS
 ) -> Iterator[Finding]:
     """Findings about host work whose innermost library frame matches `frames`, or whose longest line matches `calls`.
 
     A frame reads `json/encoder.py:258 iterencode`. `words` are of the title and have places for the line, time and
-    share. Not of lines that hold the loop, or of work of a framework, which `host-bound` knows; and not with a GPU,
-    which may work meanwhile. Raises MissingData without samples.
+    share; `follows` as in `line_finding`. Not of lines that hold the loop, or of work of a framework, which
+    `host-bound` knows; and not with a GPU, which may work meanwhile. Where host work names no function, the lines that
+    match `calls` in any phase do. Raises MissingData without samples.
     """
     if has_gpu(run):
         return
-    for group in line_groups(run):
-        if _matches(group, frames, calls):
-            worst, place = group.worst, group.worst.places[0]
-            figures = (place, Value(worst.time, "ns"), Value(worst.time / group.step, "ratio"))
-            yield line_finding(group, Title(words, figures), advice)
+    known = [group for group in line_groups(run) if _matches(group, frames, calls)]
+    for group in known:
+        worst, place = group.worst, group.worst.places[0]
+        figures = (place, Value(worst.time, "ns"), Value(worst.time / group.step, "ratio"))
+        yield line_finding(group, Title(words, figures), advice, follows)
+    if calls and not known:
+        yield from sampled_code(run, words, advice, calls, only_host=True)
 
 
 def _matches(group: LineGroup, frames: str, calls: str) -> bool:

@@ -23,6 +23,7 @@ from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
 from stepscope.core.run import Run
 
 __all__ = [
+    "FOLLOWS",
     "MIN_SAMPLES",
     "MIN_SHARE",
     "MIN_TIME",
@@ -47,7 +48,9 @@ MIN_TIME = 200_000
 """ns per step, absolute: a handful of calls into torch take as long, and no user can remove those."""
 
 KEPT = 0.75  # of what the samples are sure of: a fix keeps a part of the cost
-FOLLOWS = 1.2  # of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it
+FOLLOWS = 1.2
+"""Of a line's time: two planted lines of 4.5 and 8.5 ms saved up to 1.18 of it."""
+
 
 LINES = 3  # as many as a reader looks at
 HALF = 0.5  # of the host's time: lines with less of it do not explain it
@@ -99,10 +102,13 @@ def _of_ranks(groups: list[HostLines], means: dict[int, float]) -> LineGroup:
     return LineGroup(worst=worst, step=means[worst.rank], times=times)
 
 
-def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...]) -> Finding:
-    """What is said of a group: the same of all rules, but for title and advice."""
+def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...], follows: float = FOLLOWS) -> Finding:
+    """What is said of a group: the same of all rules, but for title and advice.
+
+    `follows` is the most that goes with the time, in times of it, as what comes after the lines gets faster, too.
+    """
     worst, step = group.worst, group.step
-    high = min(FOLLOWS * worst.high, step)
+    high = min(follows * worst.high, step)
     return Finding(
         title=title,
         cause="model" if "forward" in worst.phases else "scheduling",  # the five kinds of cause know no "script"

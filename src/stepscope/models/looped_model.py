@@ -29,9 +29,17 @@ PLACES = 3
 
 
 def loop_finding(
-    run: Run, worst: WeightUses, title: Title, advice: tuple[Advice, ...], ranks: tuple[int, ...]
+    run: Run,
+    worst: WeightUses,
+    title: Title,
+    advice: tuple[Advice, ...],
+    ranks: tuple[int, ...],
+    part: tuple[float, float] = (0.5, 1.0),
 ) -> Finding:
-    """What is said of such a loop but for title and advice: short operators are called once instead of `uses` times."""
+    """What is said of such a loop but for title and advice: short operators are called once instead of `uses` times.
+
+    `part` is what one call saves of that at least and at most.
+    """
     saved = worst.short * (1 - 1 / worst.uses)
     return Finding(
         title=title,
@@ -44,8 +52,8 @@ def loop_finding(
             Evidence(label="uses per weight", value=round(worst.uses), unit="count", source="operators"),
         ),
         gain=Gain(
-            low_ns=int(saved / 2),
-            high_ns=int(saved),
+            low_ns=int(part[0] * saved),
+            high_ns=int(part[1] * saved),
             step_ns=int(worst.step),
             basis="time outside of long operators, spent once instead of in each pass",
             confidence="structural",
@@ -86,10 +94,10 @@ def _place(run: Run, file: str, line: int, function: str, share: float) -> Place
     return line_place({"file": file, "line": line, "function": function, "text": text}, share, STEP)
 
 
-def loop_example(synth: Synth, fixed: bool, *cells: str) -> None:
-    """A layer of a weight and a bias that each step uses 20 times, for 2 ms each; fixed, once."""
+def loop_example(synth: Synth, fixed: bool, *cells: str, left: float = 0) -> None:
+    """A layer of a weight and a bias that each step uses 20 times, for 2 ms each; fixed, once, with `left` ms more."""
     uses = 1 if fixed else 20
-    length = 20 + 2 * uses
+    length = 20 + 2 * uses + (left if fixed else 0)
     synth.add("sources", file="/me/train.py", line=8, text="for picture in pictures:")
     synth.add("sources", file="/me/train.py", line=9, text="    scores = model(picture)")
     for step in range(4):

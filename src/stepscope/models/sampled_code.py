@@ -30,23 +30,31 @@ class _Patterns(NamedTuple):
     calls: str
     loops: str
     functions: str
+    only_host: bool
 
 
 def sampled_code(
-    run: Run, words: str, advice: tuple[Advice, ...], calls: str = "", loops: str = "", functions: str = ""
+    run: Run,
+    words: str,
+    advice: tuple[Advice, ...],
+    calls: str = "",
+    loops: str = "",
+    functions: str = "",
+    *,
+    only_host: bool = False,
 ) -> Iterator[Finding]:
     """One finding about the lines that match `calls`, that are in a loop whose head matches `loops`, or in a function
     whose whole name matches `functions`, on all ranks.
 
     `words` are of the title and have places for the line, time and share. Ranks with a GPU are left out: it may work
-    meanwhile. Raises MissingData without samples.
+    meanwhile. `only_host` leaves out samples in which the model was called. Raises MissingData without samples.
     """
     means = enough_steps(run).group_by("rank").agg(pl.col("duration").mean())
     steps = {rank: step for rank, step in means.iter_rows() if rank not in gpu_ranks(run)}
     found = {
         rank: row
         for rank, step in steps.items()
-        if (row := _of_rank(run, rank, step, _Patterns(calls, loops, functions)))
+        if (row := _of_rank(run, rank, step, _Patterns(calls, loops, functions, only_host)))
     }
     if not found:
         return
@@ -59,6 +67,7 @@ def sampled_code(
 def _of_rank(run: Run, rank: int, step: float, patterns: _Patterns) -> HostLines | None:
     every = steady_samples(run).filter(rank=rank)
     placed = every.filter((pl.col("phase") != "data_wait") & ~pl.col("collector")).drop_nulls(["file", "line"])
+    placed = placed.filter(pl.col("work") != "model") if patterns.only_host else placed
     lines = placed.group_by(_LINE).agg(pl.col("weight").sum(), pl.len(), pl.col("phase").unique())
     own = lines.filter(
         pl.Series([_matches(run, row, patterns) for row in lines.iter_rows(named=True)], dtype=pl.Boolean)

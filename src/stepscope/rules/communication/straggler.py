@@ -15,7 +15,8 @@ it may use.
 
 ## How the gain is predicted
 High end: the delay, which is the time by which the rank comes after the last of the others, summed over the collectives
-of a step. Low end: half of it, because part of it may hide behind computing, and the next slowest rank is not far.
+of a step. If its cause is not known, only what remains when the work is shared evenly. Low end: half of it, because
+part of it may hide behind computing, and the next slowest rank is not far.
 
 ## When it is wrong
 Durations are compared, not clocks, so clocks that differ do no harm. A rank that comes late to its first collective of
@@ -53,8 +54,8 @@ def check(run: Run) -> Iterator[Finding]:
         cause=_CAUSES[found.cause],
         evidence=_evidence(found),
         gain=Gain(
-            low_ns=int(min(found.delay, found.step) / 2),
-            high_ns=int(min(found.delay, found.step)),
+            low_ns=int(_saved(run, found) / 2),
+            high_ns=int(_saved(run, found)),
             step_ns=int(found.step),
             basis="time from the arrival of the last other rank to that of this rank",
             confidence="structural",
@@ -64,6 +65,12 @@ def check(run: Run) -> Iterator[Finding]:
         ranks=(found.rank,),
         where=model_places(run, found.rank) if found.cause != "input" else (),
     )
+
+
+def _saved(run: Run, found: LateRank) -> float:
+    """All of the delay where its cause can go; else what remains of work that all ranks share evenly."""
+    ranks = max(2, run.optional("processes", "rank")["rank"].n_unique())
+    return min(found.delay, found.step) * (1.0 if found.cause != "unknown" else 1 - 1 / ranks)
 
 
 def _evidence(found: LateRank) -> tuple[Evidence, ...]:

@@ -34,7 +34,10 @@ _FRAMES = (
     r"|^json/encoder|^json/__init__"
     r"\.py:\d+ dumps?$|^torch/utils/tensorboard|^torch/_tensor_str"
 )
-_CALLS = r"^print\(|\.(write|writelines|writerow|flush|add_scalars?|add_histogram|log|info|debug)\(|\bjson\.dumps?\("
+_CALLS = (
+    r"^print\(|\b(logger|logging|log|wandb|mlflow)\.\w+\(|\bjson\.dumps?\("
+    r"|\.(write|writelines|writerow|flush|add_scalars?|add_histogram)\("
+)
 _ADVICE = (
     Advice(text="Write every 100th step, and do not flush", code="if step % 100 == 0:\n    ...  # this line"),
     Advice(

@@ -38,7 +38,7 @@ from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
 
-LONG = 100_000  # ns of an operator alone: ten times what waking the threads costs
+LONG = 100_000  # ns of an operator alone: ten times what starting its threads costs
 MIN_SHARE = 0.25  # of the step in such operators: half of half of it, on two cores, is 6 %
 IDLE = 0.5  # of the cores without a thread of the job's: others may need the rest
 _SETTING = r"set_num_threads\(|OMP_NUM_THREADS"

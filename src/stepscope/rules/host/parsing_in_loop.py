@@ -35,8 +35,8 @@ _FRAMES = (
     r"|tokenize\.py)|^json/__init__\.py:\d+ loads?$"
 )
 _CALLS = (
-    r"\bjson\.loads?\(|\bre\.\w+\(|\bread_(csv|json|table|parquet)\(|\bast\.literal_eval\(|\.(split"
-    r"|findall|finditer|fullmatch)\("
+    r"\bjson\.loads?\(|\bre\.\w+\(|\bread_(csv|json|table|parquet)\(|\bast\.literal_eval\("
+    r"|\.(findall|finditer|fullmatch)\(|\.split\((\)|[\"'])"
 )
 _ADVICE = (
     Advice(

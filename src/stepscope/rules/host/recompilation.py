@@ -12,7 +12,7 @@ See which guard fails: `TORCH_LOGS=recompiles`. Mark the size that changes as dy
 numbers as tensors.
 
 ## How the gain is predicted
-The share of samples in the compiler times the mean step: 0.7 to 1.1 times of it. A new compilation is rare and long, so
+The share of samples in the compiler times the mean step: 0.7 to 1.4 times of it. A new compilation is rare and long, so
 that few samples tell little about its mean.
 
 ## When it is wrong
@@ -95,7 +95,7 @@ def _finding(share: float, step: float, own: pl.DataFrame, ranks: tuple[int, ...
         ),
         gain=Gain(
             low_ns=int(0.7 * share * step),
-            high_ns=int(min(1.1 * share * step, step)),
+            high_ns=int(min(1.4 * share * step, step)),
             step_ns=int(step),
             basis="samples in the compiler, of the mean step",
             confidence="structural",

@@ -12,8 +12,8 @@ the optimizer updates every row.
 `sparse=True` for the embedding, with an optimizer that takes sparse gradients: SGD, Adagrad or SparseAdam.
 
 ## How the gain is predicted
-High end: all of the time in this operator. Low end: half of it, for adding up the rows that were looked up. What the
-optimizer saves is not counted.
+High end: all of the time in this operator; without a GPU that of the optimizer, too, which updates mostly this table.
+Low end: half of it, for the rows that were looked up. Measured on a CPU with 300,000 rows: 0.95 of it.
 
 ## When it is wrong
 SparseAdam and SGD update rows only when they are looked up, so momentum and weight decay act otherwise. Where a batch
@@ -21,11 +21,14 @@ looks up most of the table, a dense gradient is the better one. Tied output weig
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
+from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
@@ -42,7 +45,7 @@ def check(run: Run) -> Iterator[Finding]:
     slow = costly(run.per_rank(_costs, chain), MIN_SHARE)
     if not slow:
         return
-    worst = slow[0]
+    worst = _with_optimizer(run, slow[0])
     yield Finding(
         title=Title("Dense gradients of embeddings take {} per step ({})", worst.takes),
         cause="configuration",
@@ -62,6 +65,18 @@ optimizer = torch.optim.SparseAdam(embedding.parameters())""",
         ranks=tuple(sorted(one.rank for one in slow)),
         where=setting_places(run, r"\bEmbedding(Bag)?\(", worst.rank),
     )
+
+
+def _with_optimizer(run: Run, cost: OperatorCost) -> OperatorCost:
+    """The same with the optimizer's time of a mean step, where the host computes and its steps were timed."""
+    if cost.source != "operators":
+        return cost
+    try:
+        means = enough_steps(run).filter(rank=cost.rank).select(pl.col("duration", "optimizer").mean()).row(0)
+    except MissingData:
+        return cost
+    step, optimizer = float(means[0] or 0.0), float(means[1] or 0.0)
+    return replace(cost, time=cost.share * step + optimizer, step=step) if step else cost
 
 
 def _costs(run: Run) -> tuple[OperatorCost, ...]:

@@ -16,7 +16,7 @@ __all__ = ["LateRank", "delay_by_late_rank", "late_rank"]
 
 SURE = 3  # standard deviations above what chance gives: as rare as 1 in 700 where no rank is slow
 ALWAYS = 3  # collectives, all of which a rank enters last: with so few only a long delay tells it from chance
-CLEARLY = 10  # times the uncertainty of the clocks, for each of these
+LONG = 0.3  # of the step: no rank is late by as much, three times in a row, by chance
 HALF = 0.5  # of the delay, which a longer wait for data or longer computing must account for to be its cause
 
 
@@ -49,7 +49,8 @@ def _late_rank(run: Run) -> LateRank | None:
         steps_known=pl.col("per_step").is_not_null().all(),
         expected=(pl.col("collectives") / pl.col("ranks")).sum(),
     )  # fmt: skip
-    late = [row for row in sums.sort("delay", "rank", descending=[True, False]).iter_rows(named=True) if _is_late(row)]
+    late = [row for row in sums.sort("delay", "rank", descending=[True, False]).iter_rows(named=True)]
+    late = [row for row in late if _is_late(row) or _is_late_for_long(run, row)]
     if not late:
         return None
     row = late[0]
@@ -63,15 +64,18 @@ def _late_rank(run: Run) -> LateRank | None:
 
 
 def _is_late(row: dict[str, float]) -> bool:
-    """True if a rank is last more often than halfway from chance to always, too often for chance, and by enough; or
-    always, and each time by far more than clocks err."""
+    """True if a rank is last more often than halfway from chance to always, too often for chance, and by enough."""
     last, of, expected = row["last"], row["collectives"], row["expected"]
     if row["delay"] <= last * (row["uncertainty"] or 0):
         return False
-    if last == of >= ALWAYS and row["delay"] >= CLEARLY * of * (row["uncertainty"] or 0) > 0:
-        return True
     spread = sqrt(expected * (1 - expected / of))
     return 2 * last >= of + expected and last - expected >= SURE * spread
+
+
+def _is_late_for_long(run: Run, row: dict[str, float]) -> bool:
+    """True if a rank is last each time, and by so much of the step that a few times are enough."""
+    step = _mean_step(run, int(row["rank"])) if row["last"] == row["collectives"] >= ALWAYS else None
+    return step is not None and bool(row["steps_known"]) and row["per_step"] >= LONG * step
 
 
 def _mean_step(run: Run, rank: int) -> float | None:

@@ -20,17 +20,22 @@ LONG = 50_000  # ns: an operator that long computes; of shorter ones the call is
 _NAME = pl.col("name").str
 _LAYER = _NAME.contains(r"evaluate_function: (Convolution|Cudnn\w*|Mkldnn\w*|Addmm|Linear|Embedding|Mm)\w*Backward\d*$")
 _ACCUMULATE = _NAME.ends_with("evaluate_function: torch::autograd::AccumulateGrad")
+_LSTM_CELL = _NAME.contains(r"^aten::(lstm_cell|_thnn_fused_lstm_cell)$")
 _CELL = _NAME.contains(r"^aten::(gru_cell|lstm_cell|rnn_tanh_cell|rnn_relu_cell|_thnn_fused_\w+_cell)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightUses:
-    """`uses` of each weight and calls of recurrent `cells` per step of a rank. `short` is the time of forward and
-    backward outside of operators of 50 µs and more, in ns of a mean steady step, which is `step`."""
+    """`uses` of each weight and calls of recurrent `cells`, `lstm_cells` among them, per step of a rank.
+
+    `short` is the time of forward and backward outside of operators of 50 µs and more, in ns of a mean steady step,
+    which is `step`.
+    """
 
     rank: int
     uses: float
     cells: float
+    lstm_cells: float
     short: float
     step: float
 
@@ -48,7 +53,8 @@ def _weight_uses(run: Run) -> tuple[WeightUses, ...]:
 
 
 def _of_rank(calls: TracedCalls, computing: float) -> WeightUses | None:
-    layers, gradients, cells = (calls.cost(calls.tree.passing(test)).calls for test in (_LAYER, _ACCUMULATE, _CELL))
+    tests = (_LAYER, _ACCUMULATE, _CELL, _LSTM_CELL)
+    layers, gradients, cells, lstm = (calls.cost(calls.tree.passing(test)).calls for test in tests)
     if not gradients:
         return None
     long = calls.tree.nesting.self_time >= LONG
@@ -56,6 +62,7 @@ def _of_rank(calls: TracedCalls, computing: float) -> WeightUses | None:
         rank=calls.rank,
         uses=layers / max(1.0, gradients / 2),
         cells=cells,
+        lstm_cells=lstm,
         short=max(0.0, computing - calls.cost(long & calls.tree.operators, alone=True).time),
         step=calls.step,
     )

@@ -1,0 +1,123 @@
+"""Copies from pinned memory, or back to the host, run while the device has nothing to compute.
+
+## What it finds
+Copies between host and device of 64 kB and more, not from pageable memory, during which no kernel runs. They take more
+than 5 % of the step.
+
+## Why it costs time
+A copy from pinned memory can run beside kernels, but only on another stream. On the stream that computes, the next
+kernel waits for it. A copy back to the host, such as outputs kept for a metric, holds the next step up as well.
+
+## What to do
+Copy the next batch on a stream of its own while this one computes. Keep outputs on the device, or copy them with
+`non_blocking=True` into pinned memory. Weights that are offloaded to the host come back in every step: keep them on the
+device if they fit.
+
+## How the gain is predicted
+High end: the time of these copies without a kernel beside them. Low end: half of it, as copies slow kernels down.
+
+## When it is wrong
+If the copy is long because of the bus, and there is nothing to compute meanwhile, only fewer bytes help: smaller types,
+or decoding on the device.
+"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.lib.device_work import device_work
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.sample_work import need_gpu
+from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.intervals import intersect, spans, subtract, total
+from stepscope.core.run import Run, chain, stack
+from stepscope.core.synth import Synth
+
+__all__ = ["RULE"]
+
+MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
+MIN_BYTES = 64_000  # smaller copies wait for the host, not for the bus
+_NAME = pl.col("name").str
+_SLOW = (
+    _NAME.contains(r"(?i)HtoD|DtoH|HostToDevice|DeviceToHost")
+    & ~_NAME.contains(r"(?i)pageable -> device")
+    & (pl.col("bytes").fill_null(MIN_BYTES) >= MIN_BYTES)
+).fill_null(False)
+
+
+def check(run: Run) -> Iterator[Finding]:
+    need_gpu(run)
+    slow = [found for found in run.per_rank(_exposed, chain) if found[0] > MIN_SHARE * found[2].step]
+    if not slow:
+        return
+    exposed, size, worst = max(slow, key=lambda found: found[0] / found[2].step)
+    share = exposed / worst.step
+    yield Finding(
+        title=Title(
+            "Copies between host and device are exposed: {} per step ({})",
+            (Value(exposed, "ns"), Value(share, "ratio")),
+        ),
+        cause="scheduling",
+        evidence=(
+            Evidence(label="exposed copies per step", value=exposed, unit="ns", source="device_time", share=share),
+            Evidence(label="bytes copied per step", value=size, unit="bytes", source="device"),
+        ),
+        gain=Gain(
+            low_ns=int(exposed / 2),
+            high_ns=int(exposed),
+            step_ns=int(worst.step),
+            basis="copies while no kernel runs",
+            confidence="structural",
+            pool="copies",
+        ),
+        advice=_ADVICE,
+        ranks=tuple(found[2].rank for found in slow),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, share),
+    )
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    """The lines that copy."""
+    return launch_lines(run, device_work(run, "name", "bytes").select(_SLOW).to_series())
+
+
+def _exposed(run: Run) -> tuple[tuple[float, float, DeviceIdle], ...]:
+    """Exposed time and bytes of such copies per step, and what else each rank's device did."""
+    return tuple((*_copies(run, row), row) for row in device_idle(run))
+
+
+def _copies(run: Run, row: DeviceIdle) -> tuple[float, float]:
+    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
+    work = device_work(run, "name", "bytes").filter(own)
+    copies = work.filter(_SLOW)
+    exposed = subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel")))
+    return total(intersect(exposed, row.window)) / row.steps, float(copies["bytes"].sum()) / row.steps
+
+
+_ADVICE = (
+    Advice(
+        text="Copy the next batch on a stream of its own",
+        code="copying = torch.cuda.Stream()  # once\n"
+        "with torch.cuda.stream(copying):\n"
+        "    following = batch.to(device, non_blocking=True)\n"
+        "torch.cuda.current_stream().wait_stream(copying)  # before it is used\n"
+        "following.record_stream(torch.cuda.current_stream())",
+    ),
+    Advice(text="Keep on the device what comes back only for metrics", code="total += loss.detach()"),
+)
+
+
+def example(synth: Synth, fixed: bool) -> None:
+    copy = 0 if fixed else 15
+    length = 85 + copy
+    for step in range(4):
+        start = step * length
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
+        at = start + 20 if fixed else start
+        name = "Memcpy HtoD (Pinned -> Device)"
+        synth.kernel(at, at + 15, name, kind="memcpy", bytes=200_000_000, stream="8" if fixed else "7")
+        synth.kernel(start + copy, start + length)
+
+
+RULE = Rule(check=check, example=example)

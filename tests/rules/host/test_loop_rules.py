@@ -1,0 +1,118 @@
+"""Loops and calls of the training loop: which lines count, and which neighbors are left alone."""
+
+import pytest
+
+from stepscope.analyses.lib.loop_headers import loop_header
+from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.analyses.operators.lib.weight_uses import weight_uses
+from stepscope.core.finding import Finding
+from stepscope.core.synth import Synth
+from stepscope.models.called_code import called_example
+from stepscope.models.looped_model import loop_example
+from stepscope.report.diagnose import RULES, diagnose
+
+TRAIN = "/home/me/train.py"
+
+
+def source(synth: Synth, *lines: str) -> Synth:
+    for number, text in enumerate(lines, 1):
+        synth.add("sources", file=TRAIN, line=number, text=text)
+    return synth
+
+
+def found(rule: str, synth: Synth) -> list[Finding]:
+    return list(RULES.get(rule).check(synth.run()))
+
+
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        (2, "for p in model.parameters():"),
+        (3, "for p in model.parameters():"),
+        (5, ""),
+        (6, "norms = [p.norm() for p in model.parameters()]"),
+        (7, ""),
+    ],
+    ids=["in the loop", "deeper in it", "behind it", "a comprehension", "a line nobody kept"],
+)
+def test_the_loop_that_a_line_is_in(line: int, header: str) -> None:
+    synth = source(
+        Synth(),
+        "for p in model.parameters():",
+        "    if p.grad is not None:",
+        "        p.mul_(2)",
+        "",
+        "total = 0",
+        "norms = [p.norm() for p in model.parameters()]",
+    )
+    assert loop_header(synth.run(), TRAIN, line) == header
+
+
+def test_a_setting_in_a_comment_is_none() -> None:
+    synth = source(Synth(), "# torch.set_num_threads(1)", "x = 1  # set_num_threads(2)", "torch.set_num_threads(4)")
+    (place,) = setting_places(synth.run(), r"set_num_threads\(")
+    assert (place.line, place.text) == (3, "torch.set_num_threads(4)")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("logger.info(loss)", "logging-each-step"),
+        ("figure.savefig(path)", "plotting-in-loop"),
+        ("best = copy.deepcopy(model)", "state-copied-each-step"),
+        ("words = re.findall(PATTERN, line)", "parsing-in-loop"),
+        ("connection.execute(query)", "remote-calls-in-loop"),
+        ("right += int(score.item() > 0)", "scalar-reads"),
+        ("total = tally(values)", "host-bound"),
+    ],
+)
+def test_the_code_of_a_line_tells_which_rule_speaks(text: str, rule: str) -> None:
+    synth = Synth()
+    called_example(synth, False, text=text)
+    assert [block.rule for block in diagnose(synth.run()).findings] == [rule]
+
+
+def test_where_a_device_may_work_meanwhile_the_rules_of_the_loop_are_silent() -> None:
+    synth = Synth().add("devices", rank=0, device=0, name="NVIDIA A100")
+    called_example(synth, False, text="logger.info(loss.item())")
+    assert not found("logging-each-step", synth)
+    assert not found("scalar-reads", synth)
+
+
+def test_micro_batches_are_no_loop_over_samples() -> None:
+    """Each of 16 backward passes uses each weight once, and accumulates each gradient once."""
+    synth = Synth()
+    for step in range(4):
+        start = 100 * step
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + 100)
+        for micro in range(16):
+            at = start + 6 * micro
+            layer = "autograd::engine::evaluate_function: AddmmBackward0"
+            synth.host(layer, "operator", at, at + 1, forward_thread=1, sequence=micro)
+            for number in range(2):
+                name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+                synth.host(name, "operator", at + 2 + number, at + 3 + number, forward_thread=1)
+    (row,) = weight_uses(synth.run())
+    assert row.uses == 1
+
+
+def test_a_cell_is_told_from_a_layer_that_is_used_again() -> None:
+    layer, cell = Synth(), Synth()
+    loop_example(layer, False)
+    loop_example(cell, False, "aten::gru_cell")
+    assert [len(found(rule, synth)) for rule in ("sample-loop", "time-loop") for synth in (layer, cell)] == [1, 0, 0, 1]
+
+
+def test_only_functions_that_are_registered_are_hooks() -> None:
+    synth = source(Synth(), "layer.register_forward_hook(look)")
+    called_example(synth, False, function="other", text="seen[name] = output.mean()")
+    assert not found("slow-hooks", synth)
+
+
+def test_compiling_is_told_from_running_compiled_code() -> None:
+    call = "torch/_dynamo/eval_frame.py:1446 _fn"
+    running, loading = Synth(), Synth()
+    called_example(running, False, text="model(x)", call=call, leaf="/tmp/torchinductor_me/ca/cab.py:163 call")
+    called_example(loading, False, text="model(x)", call=call, leaf="/tmp/torchinductor_me/ca/cab.py:1 <module>")
+    assert not found("recompilation", running)
+    assert found("recompilation", loading)
