@@ -49,8 +49,8 @@ def _late_rank(run: Run) -> LateRank | None:
         steps_known=pl.col("per_step").is_not_null().all(),
         expected=(pl.col("collectives") / pl.col("ranks")).sum(),
     )  # fmt: skip
-    late = [row for row in sums.sort("delay", "rank", descending=[True, False]).iter_rows(named=True)]
-    late = [row for row in late if _is_late(row) or _is_late_for_long(run, row)]
+    rows = sums.sort("delay", "rank", descending=[True, False]).iter_rows(named=True)
+    late = [row for row in rows if _is_late(row) or _is_late_for_long(run, row)]
     if not late:
         return None
     row = late[0]
