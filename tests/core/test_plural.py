@@ -24,7 +24,8 @@ AT_LEAST_TWO = (
     '"{} processes full samples before', '"One bar is the mean of {} steps in a row',
     '"The run holds {} independent jobs',
     'prose.say("Operators on the CPU use {} threads."', 'prose.say("{} loader workers per rank."',
-    'text = f"{{}} traces are {flaw}',
+    'text = f"{{}} traces are {flaw}', '"Gradients are reduced {} times', '"{} small {} calls per step',
+    '"Host memory grows by {} in {} steps', '"A loop uses each weight {} times', '"A recurrent cell is called {} times',
 )  # fmt: skip
 """Sentences with a verb, or that have another form for one in the code beside them."""
 

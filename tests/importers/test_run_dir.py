@@ -117,7 +117,7 @@ def test_facts(tmp_path: Path) -> None:
         (1, False, "m.D", "/m.py", 3, "m.c", "/m.py", 9, None, 2, 2, False, True, None, "/t.py", 7, None),
     ]
     assert run.optional("optimizers").drop("rank", "pid").rows() == [
-        ("Adam", "torch.optim.adam", 1, 12, 1234, None, True)
+        ("Adam", "torch.optim.adam", 1, 12, 1234, None, None, True)
     ]
     assert run.optional("devices").rows() == [(0, 1, "H100", 80, "9.0", 132, None, None)]
     processes = run.optional("processes").select("backend", "threads", "matmul_precision", "world_size")

@@ -13,7 +13,7 @@ from stepscope.analyses.operators.lib.weight_uses import WeightUses
 from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Title
-from stepscope.core.run import Run
+from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
 
 __all__ = ["MANY", "MIN_SHARE", "loop_example", "loop_finding"]
@@ -67,17 +67,24 @@ def loop_finding(
 def _places(run: Run, rank: int) -> tuple[Place, ...]:
     """The lines inside a loop from which forward is called most."""
     try:
-        samples = steady_samples(run).filter(rank=rank)
+        stacks = run.per_rank(_forward_stacks, stack).filter(rank=rank)
     except MissingData:
         return ()
-    whole, weights = int(samples["weight"].sum()), Counter[tuple[str, int, str]]()
-    stacks = samples.filter(pl.col("phase") == "forward").drop_nulls("frames").group_by("frames")
-    for frames, weight in stacks.agg(pl.col("weight").sum()).iter_rows():
+    weights = Counter[tuple[str, int, str]]()
+    whole = int(stacks["whole"].max() or 0)  # type: ignore[arg-type]
+    for frames, weight in stacks.select("frames", "weight").iter_rows():
         line = next((line for line in _outward(frames) if loop_header(run, *line[:2])), None)
         if line is not None:
             weights[line] += weight
     rows = sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:PLACES]
     return tuple(_place(run, *line, weight / whole) for line, weight in rows)
+
+
+def _forward_stacks(run: Run) -> pl.DataFrame:
+    """Weight of the samples of each stack in forward; `whole` is the weight of all of the rank."""
+    samples = steady_samples(run).with_columns(whole=pl.col("weight").sum().over("rank"))
+    forward = samples.filter(pl.col("phase") == "forward").drop_nulls("frames")
+    return forward.group_by("rank", "frames", "whole", maintain_order=True).agg(pl.col("weight").sum())
 
 
 def _outward(frames: Sequence[str]) -> Iterator[tuple[str, int, str]]:

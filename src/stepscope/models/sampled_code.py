@@ -17,7 +17,7 @@ from stepscope.analyses.lib.sample_work import gpu_ranks
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.samples import bounds, steady_samples
 from stepscope.core.finding import Advice, Finding, Title, Value
-from stepscope.core.run import Run
+from stepscope.core.run import Run, stack
 from stepscope.models.host_lines import MIN_SAMPLES, MIN_SHARE, MIN_TIME, SURE_SHARE, LineGroup, line_finding
 
 __all__ = ["sampled_code"]
@@ -65,23 +65,24 @@ def sampled_code(
 
 
 def _of_rank(run: Run, rank: int, step: float, patterns: _Patterns) -> HostLines | None:
-    every = steady_samples(run).filter(rank=rank)
-    placed = every.filter((pl.col("phase") != "data_wait") & ~pl.col("collector")).drop_nulls(["file", "line"])
-    placed = placed.filter(pl.col("work") != "model") if patterns.only_host else placed
-    lines = placed.group_by(_LINE).agg(pl.col("weight").sum(), pl.len(), pl.col("phase").unique())
+    lines = run.per_rank(_lines, stack).filter(rank=rank)
+    if lines.is_empty():
+        return None
+    whole, count = (int(lines[name][0]) for name in ("whole", "samples"))
+    lines = lines.filter(~pl.col("model")) if patterns.only_host else lines
     own = lines.filter(
         pl.Series([_matches(run, row, patterns) for row in lines.iter_rows(named=True)], dtype=pl.Boolean)
     )
-    share = float(own["weight"].sum()) / max(int(every["weight"].sum()), 1)
-    ends = bounds(pl.lit(share), pl.lit(float(max(len(every), 1))))
+    share = float(own["weight"].sum()) / max(whole, 1)
+    ends = bounds(pl.lit(share), pl.lit(float(max(count, 1))))
     low, high = pl.select(low=ends[0], high=ends[1]).row(0)
     if own["len"].sum() < MIN_SAMPLES or share < max(MIN_SHARE, MIN_TIME / step) or low < SURE_SHARE:
         return None
-    longest = own.sort("weight", "file", "line", descending=[True, False, False]).head(PLACES)
-    whole = int(every["weight"].sum())
+    each = own.group_by(_LINE).agg(pl.col("weight").sum())
+    longest = each.sort("weight", "file", "line", descending=[True, False, False]).head(PLACES)
     return HostLines(
         rank=rank,
-        phases=tuple(sorted({phase for phases in own["phase"] for phase in phases if phase})),
+        phases=tuple(own["phase"].drop_nulls().unique().sort()),
         time=share * step,
         low=low * step,
         high=high * step,
@@ -92,6 +93,17 @@ def _of_rank(run: Run, rank: int, step: float, patterns: _Patterns) -> HostLines
         inside="",
         holds_loop=False,
     )
+
+
+def _lines(run: Run) -> pl.DataFrame:
+    """Weight and number of the samples of each line by phase, outside of the data wait; `model`: it was called there.
+    `whole` and `samples` are weight and number of all of the rank."""
+    every = steady_samples(run).with_columns(
+        whole=pl.col("weight").sum().over("rank"), samples=pl.len().over("rank"), model=pl.col("work") == "model"
+    )
+    placed = every.filter((pl.col("phase") != "data_wait") & ~pl.col("collector")).drop_nulls(["file", "line"])
+    keys = ["rank", *_LINE, "phase", "model", "whole", "samples"]
+    return placed.group_by(keys, maintain_order=True).agg(pl.col("weight").sum(), pl.len())
 
 
 def _matches(run: Run, row: dict[str, object], patterns: _Patterns) -> bool:

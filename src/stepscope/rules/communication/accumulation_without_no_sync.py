@@ -81,7 +81,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _reductions(run: Run) -> pl.DataFrame:
     """For each rank the micro-batches per step that an all_reduce follows."""
-    steps = step_markers(run).group_by("rank").agg(steps=pl.len())
+    steps = run.per_rank(_steps, stack)
     forwards = run.per_rank(_forwards, stack).sort("start")
     sent = collective_calls(run).filter(pl.col("collective") == "all_reduce").select("rank", "start").sort("start")
     if forwards.is_empty() or sent.is_empty():
@@ -91,6 +91,10 @@ def _reductions(run: Run) -> pl.DataFrame:
     )
     rounds = of.drop_nulls("forward").group_by("rank").agg(pl.col("forward").n_unique())
     return rounds.join(steps, on="rank").select("rank", rounds=pl.col("forward") / pl.col("steps"))
+
+
+def _steps(run: Run) -> pl.DataFrame:
+    return step_markers(run).group_by("rank", maintain_order=True).agg(steps=pl.len())
 
 
 def _forwards(run: Run) -> pl.DataFrame:

@@ -28,7 +28,7 @@ from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.run import Run
+from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
 from stepscope.models.called_code import called_example
 
@@ -56,14 +56,22 @@ _ADVICE = (
 def check(run: Run) -> Iterator[Finding]:
     if has_gpu(run):
         return
-    means = enough_steps(run).group_by("rank").agg(pl.col("duration").mean(), pl.len()).sort("rank")
-    samples = steady_samples(run).filter(pl.col("phase") != "data_wait").with_columns(compiles=_compiles())
-    rows = [(*row, samples.filter(rank=row[0])) for row in means.iter_rows()]
-    found = [(_time(own), step, rank, own) for rank, step, _, own in rows if len(own.filter("compiles")) >= MIN_SAMPLES]
+    means = dict(enough_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
+    compiled = run.per_rank(_compiled, stack)
+    rows = [(compiled.filter(rank=rank), step, rank) for rank, step in sorted(means.items())]
+    found = [(_time(own), step, rank, own) for own, step, rank in rows if own["len"].sum() >= MIN_SAMPLES]
     slow = [row for row in found if row[0] >= MIN_SHARE]
     if slow:
         share, step, _, own = max(slow, key=lambda row: row[0])
-        yield _finding(share, step, own.filter("compiles"), tuple(row[2] for row in slow))
+        yield _finding(share, step, own, tuple(row[2] for row in slow))
+
+
+def _compiled(run: Run) -> pl.DataFrame:
+    """Weight and number of the samples in the compiler by line; `whole` is the weight of all of the rank."""
+    samples = steady_samples(run).filter(pl.col("phase") != "data_wait")
+    samples = samples.with_columns(whole=pl.col("weight").sum().over("rank")).filter(_compiles())
+    keys = ["rank", "file", "line", "function", "text", "whole"]
+    return samples.group_by(keys, maintain_order=True).agg(pl.col("weight").sum(), pl.len())
 
 
 def _compiles() -> pl.Expr:
@@ -76,7 +84,7 @@ def _compiles() -> pl.Expr:
 
 def _time(own: pl.DataFrame) -> float:
     """The part of the samples' time in the compiler."""
-    return float(own.filter("compiles")["weight"].sum()) / max(int(own["weight"].sum()), 1)
+    return float(own["weight"].sum()) / max(int(own["whole"][0]), 1)
 
 
 def _finding(share: float, step: float, own: pl.DataFrame, ranks: tuple[int, ...]) -> Finding:
@@ -91,7 +99,7 @@ def _finding(share: float, step: float, own: pl.DataFrame, ranks: tuple[int, ...
         cause="configuration",
         evidence=(
             Evidence(label="compiling per step", value=share * step, unit="ns", source="lines", share=share),
-            Evidence(label="samples", value=len(own), unit="count", source="lines"),
+            Evidence(label="samples", value=int(own["len"].sum()), unit="count", source="lines"),
         ),
         gain=Gain(
             low_ns=int(0.7 * share * step),
