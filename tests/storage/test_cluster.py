@@ -52,7 +52,7 @@ def a_scheduler(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     words = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(about))
     process = started("dask_scheduler", *words, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0")
     try:
-        while not about.exists():
+        while not about.exists() or not about.read_text().rstrip().endswith("}"):  # it is written while we look
             assert process.poll() is None
             time.sleep(0.1)
         yield json.loads(about.read_text())["address"], process
