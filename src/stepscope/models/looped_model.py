@@ -1,6 +1,5 @@
 """A model, or a part of it, that a Python loop calls many times in a step."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +7,7 @@ import polars as pl
 
 from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.lib.loop_headers import loop_header
-from stepscope.analyses.lib.source_texts import source_around
+from stepscope.analyses.lib.source_texts import SAMPLED_FRAME, source_around
 from stepscope.analyses.operators.lib.weight_uses import WeightUses
 from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.core.errors import MissingData
@@ -24,7 +23,6 @@ MANY = 8
 MIN_SHARE = 0.10
 """Of the step in short operators and between them: half of it is the least that is promised."""
 
-_FRAME = re.compile(r"(?P<file>.*):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
 PLACES = 3
 
 
@@ -90,7 +88,7 @@ def _forward_stacks(run: Run) -> pl.DataFrame:
 def _outward(frames: Sequence[str]) -> Iterator[tuple[str, int, str]]:
     """File, line and function of frames, the innermost, which is the last, first."""
     for frame in reversed(frames):
-        match = _FRAME.fullmatch(frame)
+        match = SAMPLED_FRAME.fullmatch(frame)
         if match:
             yield match["file"], int(match["line"]), match["function"]
 

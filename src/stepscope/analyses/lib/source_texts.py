@@ -12,11 +12,13 @@ import polars as pl
 from stepscope.analyses.lib.call_sites import CallSite
 from stepscope.core.run import Run
 
-__all__ = ["source_around", "with_texts"]
+__all__ = ["SAMPLED_FRAME", "source_around", "with_texts"]
 
 AROUND = 2  # lines before and after a place that are shown: as many as a run keeps
 
-_SAMPLED = re.compile(r"(?P<file>.*):(?P<line>\d{1,9}) .*", re.DOTALL)
+SAMPLED_FRAME = re.compile(r"(?P<file>.*):(?P<line>\d{1,9}) (?P<function>.*)", re.DOTALL)
+"""A frame of a sample: file:line function."""
+
 Files = Mapping[str, Mapping[str, Mapping[int, str]]]  # by the file's name: by file, its lines by number
 
 
@@ -52,7 +54,7 @@ def _seen(run: Run) -> Files:
     whole = stacks.filter(pl.col("frames").list.len() == pl.col("texts").list.len())
     files: dict[str, dict[str, dict[int, str]]] = {}
     for frame, text in whole.explode("frames", "texts").unique().sort("frames", "texts").drop_nulls().iter_rows():
-        match = _SAMPLED.fullmatch(frame)
+        match = SAMPLED_FRAME.fullmatch(frame)
         if match and text:
             lines = files.setdefault(_name(match["file"]), {}).setdefault(match["file"], {})
             lines.setdefault(int(match["line"]), text)

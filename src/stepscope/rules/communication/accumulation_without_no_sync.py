@@ -27,6 +27,7 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.exposed_time import exposed_communication
 from stepscope.analyses.communication.lib.collective_calls import collective_calls
+from stepscope.analyses.communication.lib.communicating_lines import FORWARD, micro_batches
 from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.lib.markers import step_markers
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
@@ -39,7 +40,6 @@ MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two 
 ON_DEVICE = (0.5, 1.0)  # of that part of the exposed time
 ON_HOST = (1.0, 2.0)  # of it: transfers on the host also take cores from computing; measured 1.36 and 1.93 with gloo
 OFTEN = 1.5  # reductions per step: more than one, in most steps
-_FORWARD = "DistributedDataParallel.forward"  # torch's annotation of each micro-batch
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _reductions(run: Run) -> pl.DataFrame:
     """For each rank the micro-batches per step that an all_reduce follows."""
     steps = run.per_rank(_steps, stack)
-    forwards = run.per_rank(_forwards, stack).sort("start")
+    forwards = run.per_rank(micro_batches, stack).sort("start")
     sent = collective_calls(run).filter(pl.col("collective") == "all_reduce").select("rank", "start").sort("start")
     if forwards.is_empty() or sent.is_empty():
         return pl.DataFrame(schema={"rank": pl.Int32, "rounds": pl.Float64})
@@ -95,10 +95,6 @@ def _reductions(run: Run) -> pl.DataFrame:
 
 def _steps(run: Run) -> pl.DataFrame:
     return step_markers(run).group_by("rank", maintain_order=True).agg(steps=pl.len())
-
-
-def _forwards(run: Run) -> pl.DataFrame:
-    return run.where("host", pl.col("name") == _FORWARD, "rank", "start")
 
 
 _ADVICE = (
@@ -120,7 +116,7 @@ def example(synth: Synth, fixed: bool) -> None:
         start = at = step * length
         synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
         for number, sending in enumerate(sends):
-            synth.host(_FORWARD, "operator", at, at + 2)
+            synth.host(FORWARD, "operator", at, at + 2)
             synth.kernel(at, at + 20)
             if sending:
                 correlation = 10 * step + number + 1

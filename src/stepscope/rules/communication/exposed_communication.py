@@ -34,10 +34,10 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
 from stepscope.analyses.communication.lib.collective_calls import collective_calls
+from stepscope.analyses.communication.lib.communicating_lines import communicating_lines, micro_batches
 from stepscope.analyses.communication.process_groups import process_groups
 from stepscope.analyses.host.lib.model_places import model_places
-from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_places
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.errors import MissingData
@@ -55,7 +55,7 @@ ALONE = 0.99  # of the exposed time: other collectives with less do not change t
 
 
 def check(run: Run) -> Iterator[Finding]:
-    run.per_rank(_forwards, stack)  # of each rank while it is open, whichever the finding is about
+    run.per_rank(micro_batches, stack)  # of each rank while it is open, whichever the finding is about
     rows = {row.rank: row for row in exposed_communication(run)}
     slow = [rank for rank, row in rows.items() if row.removable > MIN_SHARE * row.step]
     if not slow:
@@ -79,17 +79,11 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         advice=_advice(run, worst.rank, collective, group, too_much=worst.removable > worst.compute),
         ranks=tuple(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.told / worst.step)
+        where=launch_places(
+            run.per_rank(communicating_lines, stack, only=worst.rank), worst.rank, worst.told / worst.step
+        )
         or model_places(run, worst.rank),
     )
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    """The lines that launch collectives."""
-    try:
-        return launch_lines(run, device_work(run)["role"] == "communication")
-    except MissingData:  # it communicates without a device
-        return launch_lines(run, pl.Series(dtype=pl.Boolean))
 
 
 def _most_exposed(run: Run, rank: int) -> dict[str, str | int | None] | None:
@@ -159,7 +153,7 @@ def _sends_once(run: Run, rank: int) -> bool:
     own = pl.col("rank") == rank
     if run.optional("steps", "rank", "micro_batches").filter(own)["micro_batches"].max() == 1:
         return True
-    forwards = run.per_rank(_forwards, stack).filter(own)["start"].sort()
+    forwards = run.per_rank(micro_batches, stack).filter(own)["start"].sort()
     sent = collective_calls(run).filter(own & (pl.col("collective") == "all_reduce"))["start"].sort()
     if forwards.is_empty() or sent.is_empty():
         return False
@@ -175,11 +169,6 @@ def _embeds(run: Run, rank: int) -> bool:
     return bool(names.str.contains(_LOOKUP).any())
 
 
-def _forwards(run: Run) -> pl.DataFrame:
-    return run.where("host", pl.col("name") == _FORWARD, "rank", "start")
-
-
-_FORWARD = "DistributedDataParallel.forward"  # torch's annotation of each micro-batch
 _LOOKUP = "split_embedding|SplitLookup"  # FBGEMM's operators, which TorchRec calls
 _KINDS = {
     **dict.fromkeys(("all_gather", "reduce_scatter"), "sharded"),

@@ -28,12 +28,11 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.exposed_time import exposed_communication
 from stepscope.analyses.communication.collectives import collectives
+from stepscope.analyses.communication.lib.communicating_lines import communicating_lines
 from stepscope.analyses.communication.process_groups import process_groups
 from stepscope.analyses.host.lib.model_places import model_places
-from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_places
 from stepscope.analyses.lib.setting_places import setting_places
-from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
@@ -123,16 +122,11 @@ def _size(row: _Calls) -> tuple[Evidence, ...]:
 
 def _places(run: Run, worst: _Calls) -> tuple[Place, ...]:
     """The lines that call it, as frames, samples or the kept source tell."""
-    launched = launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, worst.saved / worst.step)
+    launched = launch_places(
+        run.per_rank(communicating_lines, stack, only=worst.rank), worst.rank, worst.saved / worst.step
+    )
     called = rf"\b{worst.collective}\w*\("
     return launched or model_places(run, worst.rank, called) or setting_places(run, called, worst.rank)
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    try:
-        return launch_lines(run, device_work(run)["role"] == "communication")
-    except MissingData:  # it communicates without a device
-        return launch_lines(run, pl.Series(dtype=pl.Boolean))
 
 
 _ADVICE = (

@@ -13,7 +13,7 @@ One thread for each core that the job has, divided by its ranks on the machine.
 
 ## How the gain is predicted
 The time of these operators times the part of the cores that is left out: all of it at best, half of it at least, since
-memory and the ends of operators are shared. Measured with convolutions on 2 cores: 0.6 to 0.9 of it.
+memory and the ends of operators are shared. Measured with large matrix products on 2 cores: 0.95 of it.
 
 ## When it is wrong
 Two hyper-threads of a core compute little more than one. Small operators gain nothing from threads; they are left out.
@@ -30,19 +30,17 @@ from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.analyses.operators.operators import operators
-from stepscope.core.errors import MissingData
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.finding import Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.thread_settings import SETS_THREADS, operator_threads, thread_advice
 
 __all__ = ["RULE"]
 
-LONG = 100_000  # ns of an operator alone: ten times what starting its threads costs
+LONG = 100_000  # ns of an operator alone: shorter ones gain little from threads
 MIN_SHARE = 0.25  # of the step in such operators: half of half of it, on two cores, is 6 %
 IDLE = 0.5  # of the cores without a thread of the job's: others may need the rest
-_SETTING = r"set_num_threads\(|OMP_NUM_THREADS"
-_HOW = "run it with `stepscope run -- COMMAND`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +83,15 @@ def check(run: Run) -> Iterator[Finding]:
             basis="long operators on all cores: half as well at least",
             confidence="structural",
         ),
-        advice=tuple(_advice(max(1, int(worst.free)))),
+        advice=thread_advice(max(1, int(worst.free))),
         ranks=tuple(row.rank for row in found),
-        where=setting_places(run, _SETTING, worst.rank) or model_places(run, worst.rank),
+        where=setting_places(run, SETS_THREADS, worst.rank) or model_places(run, worst.rank),
     )  # fmt: skip
 
 
 def _few_threads(run: Run) -> Iterator[_FewThreads]:
-    known = run.optional("processes").drop_nulls("threads").unique("rank", keep="last")
-    if known.is_empty():
-        raise MissingData("number of operator threads", how=_HOW)
-    on_host = known.with_columns(ranks=pl.len().over("host")).select("rank", "threads", "ranks")
     limited = bound(run).filter((pl.col("limit") == "device") & (pl.col("device") >= UTILIZED)).select("rank")
-    rows = core_waits(run).join(on_host, on="rank").join(limited, on="rank", how="semi")
+    rows = core_waits(run).join(operator_threads(run), on="rank").join(limited, on="rank", how="semi")
     for row in rows.sort("rank").iter_rows(named=True):
         free = row["cores"] / row["ranks"]
         idle = row["cores"] - row["job"] - row["others"]
@@ -113,15 +107,6 @@ def _long(run: Run, rank: int) -> float:
     own = operators(run).filter(pl.col("rank") == rank)
     long = own.filter(pl.col("host_self") >= LONG * pl.col("calls"))
     return float(long["host_self"].sum()) / max(float(own["host_self"].sum()), 1.0)
-
-
-def _advice(threads: int) -> Iterator[Advice]:
-    yield Advice(
-        text="Use one thread for each core of this rank", code=f"torch.set_num_threads({threads})  # before training"
-    )
-    yield Advice(
-        text="Or set it from outside, to try it", code=f"OMP_NUM_THREADS={threads} python train.py", language="shell"
-    )
 
 
 def example(synth: Synth, fixed: bool) -> None:

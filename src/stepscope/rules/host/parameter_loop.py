@@ -5,8 +5,8 @@ CPU jobs that spend more than 5 % of the steps in a loop over parameters, buffer
 state dictionary: a moving average, hand-made clipping, norms.
 
 ## Why it costs time
-Each small operator costs 2 to 10 µs and Python as much. A model has hundreds of parameters, and each needs several
-operators.
+Each small operator costs a microsecond or two, with Python around it. A model has hundreds of parameters, and each
+needs several operators.
 
 ## What to do
 `torch._foreach_*` takes all tensors in one call. For a moving average there is

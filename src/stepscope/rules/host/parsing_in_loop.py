@@ -5,8 +5,7 @@ CPU jobs that spend more than 5 % of the steps outside the data wait in parsers:
 YAML, pandas readers or tokenizers of the standard library.
 
 ## Why it costs time
-Python parses some megabytes a second, in the training process, while nothing computes. What it parses is mostly the
-same in every epoch.
+Python parses in the training process, while nothing computes. What it parses is mostly the same in every epoch.
 
 ## What to do
 Parse once before training and keep tensors. What must be parsed for each batch belongs into the data set, where loader

@@ -4,8 +4,8 @@
 CPU jobs that spend more than 5 % of the steps in matplotlib, seaborn or plotly.
 
 ## Why it costs time
-A figure takes 50 ms to a second to lay out, rasterize and compress, and training waits for it. Figures that are not
-closed also keep their memory.
+A figure has to be laid out, rasterized and compressed, and training waits for it. Figures that are not closed also keep
+their memory.
 
 ## What to do
 Save the numbers, and draw after training or in another process. Or draw every 1,000th step, and close the figure.

@@ -15,7 +15,7 @@ The share of samples in such calls times the mean step, as a 95 % interval: low 
 part of the cost; high end a fifth higher, as the calls also slow down what follows them.
 
 ## When it is wrong
-Steps of 100 ms and more never notice a progress bar; the rule is silent then.
+Long steps never notice a progress bar; the rule is silent then.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,7 @@ CPU jobs that spend more than 5 % of the steady steps in the compiler of torch: 
 
 ## Why it costs time
 A guard of the compiled code failed: another shape, another Python number, another object. The function is then compiled
-once more, which takes seconds, and after eight times it is no longer compiled at all.
+once more, which takes half a second and more, and after eight times it is no longer compiled at all.
 
 ## What to do
 See which guard fails: `TORCH_LOGS=recompiles`. Mark the size that changes as dynamic, pad batches to few sizes, or pass

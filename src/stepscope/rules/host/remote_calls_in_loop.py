@@ -5,7 +5,7 @@ CPU jobs that spend more than 5 % of the steps outside the data wait in HTTP, so
 subprocesses, or asleep.
 
 ## Why it costs time
-A request takes a millisecond and more, and training waits for its answer.
+A request takes far longer than an operator, and training waits for its answer.
 
 ## What to do
 Send it from a background thread. Ask for many rows at once, before they are needed. What a batch needs belongs into the

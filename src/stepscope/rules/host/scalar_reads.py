@@ -5,8 +5,8 @@ CPU jobs that spend more than 5 % of the steps in lines that read values: `.item
 `float(tensor)`.
 
 ## Why it costs time
-Each value costs an operator or two and a Python object, 2 to 10 µs, and a loop reads thousands. On a GPU each read
-also waits for the device; see blocking-sync.
+Each value costs an operator or two and a Python object, some 3 µs, and a loop reads thousands. On a GPU each read also
+waits for the device; see blocking-sync.
 
 ## What to do
 Compute on the whole tensor, and read the result once. Stack what is to be read into one tensor, and read it every

@@ -32,11 +32,11 @@ from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.analyses.operators.operators import operators
-from stepscope.core.errors import MissingData
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
+from stepscope.core.finding import Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.thread_settings import SETS_THREADS, operator_threads, thread_advice
 
 __all__ = ["RULE"]
 
@@ -45,12 +45,10 @@ WITH_OPERATORS = 1.5  # times the wait of the main thread, at most: 1.1 to 1.4 m
 LEAST = 0.8  # times that wait: the same, with a margin
 _PRODUCTS = r"^aten::(addmm|mm|bmm|baddbmm|addbmm|mkldnn_linear|_scaled_dot_product)"
 OTHERS = 0.5  # of the wait: with more of it other processes are to blame
-_SETTING = r"set_num_threads\(|OMP_NUM_THREADS"
-_HOW = "run it with `stepscope run -- COMMAND`"
 
 
 def check(run: Run) -> Iterator[Finding]:
-    threads = _threads(run)
+    threads = dict(operator_threads(run).select("rank", "on_host").iter_rows())
     rows = [row for row in core_waits(run).iter_rows(named=True) if _too_many(row, threads.get(row["rank"], 0))]
     if not rows:
         return
@@ -73,9 +71,9 @@ def check(run: Run) -> Iterator[Finding]:
             basis="0.8 to 1.5 times the core wait of the main thread: operator threads wait too",
             confidence="structural",
         ),
-        advice=tuple(_advice(max(1, cores // len(threads)))),
+        advice=thread_advice(max(1, cores // len(threads))),
         ranks=tuple(row["rank"] for row in rows),
-        where=setting_places(run, _SETTING, worst["rank"]) or model_places(run, worst["rank"]),
+        where=setting_places(run, SETS_THREADS, worst["rank"]) or model_places(run, worst["rank"]),
     )
 
 
@@ -92,28 +90,12 @@ def _short_operators(run: Run, rank: int) -> float:
     return 1 - float(own.filter(pl.col("name").str.contains(_PRODUCTS))["host_self"].sum()) / whole if whole else 1.0
 
 
-def _threads(run: Run) -> dict[int, int]:
-    """For each rank, the threads of operators on its host."""
-    known = run.optional("processes").drop_nulls("threads").unique("rank", keep="last")
-    if known.is_empty():
-        raise MissingData("number of operator threads", how=_HOW)
-    on_host = known.with_columns(pl.col("threads").sum().over("host"))
-    return dict(on_host.select("rank", "threads").iter_rows())
-
-
 def _evidence(row: dict[str, float], threads: int) -> tuple[Evidence, ...]:
     waited = row["waited"]
     return (
         Evidence(label="core wait per step", value=waited, unit="ns", source="core_waits", share=waited / row["step"]),
         Evidence(label="operator threads", value=threads, unit="count", source="processes"),
         Evidence(label="cores this job uses", value=row["job"], unit="count", source="core_waits", of=row["cores"]),
-    )
-
-
-def _advice(each: int) -> Iterator[Advice]:
-    yield Advice(text="Use one thread for each core", code=f"torch.set_num_threads({each})  # before training")
-    yield Advice(
-        text="Or set it from outside, to try it", code=f"OMP_NUM_THREADS={each} python train.py", language="shell"
     )
 
 

@@ -28,14 +28,14 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_lines
 from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.finding import Advice, Finding, Rule, Title
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 from stepscope.rules.operators.lib.attention import attention_chains
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, cost, ranks_of, saved
+from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
 from stepscope.rules.operators.lib.launchers import launched_inside
 
 __all__ = ["RULE"]
@@ -52,30 +52,23 @@ _OTHER = re.compile(r"_copy_kernel|FillFunctor|index|distribution_|scatter|multi
 def check(run: Run) -> Iterator[Finding]:
     need_gpu(run)
     slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if not slow:
-        return
-    worst = slow[0]
-    yield Finding(
-        title=Title(
-            "Fusing elementwise kernels would spare {} per step ({})",
-            (Value(worst.time, "ns"), Value(worst.share, "ratio")),
-        ),
-        cause="operator",
-        evidence=(
-            cost("fusible kernels per step", worst),
-            Evidence(label="kernels to spare", value=worst.count, unit="count", source="kernels"),
-        ),
-        gain=saved(worst, SAVED, "runs of elementwise kernels, without the two longest of each", "structural"),
-        advice=(
-            Advice(text="Compile the model: one kernel for each run", code="model = torch.compile(model)"),
-            Advice(
-                text="Or call the fused operator, where there is one",
-                code='x = torch.nn.functional.gelu(x, approximate="tanh")',
+    if slow:
+        yield work_finding(
+            run,
+            slow,
+            _lines,
+            Title("Fusing elementwise kernels would spare {} per step ({})", slow[0].takes),
+            labels=("fusible kernels per step", "kernels to spare"),
+            part=SAVED,
+            basis="runs of elementwise kernels, without the two longest of each",
+            advice=(
+                Advice(text="Compile the model: one kernel for each run", code="model = torch.compile(model)"),
+                Advice(
+                    text="Or call the fused operator, where there is one",
+                    code='x = torch.nn.functional.gelu(x, approximate="tanh")',
+                ),
             ),
-        ),
-        ranks=ranks_of(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
-    )
+        )
 
 
 def _chosen(run: Run) -> pl.Series:

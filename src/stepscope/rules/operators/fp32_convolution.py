@@ -27,12 +27,12 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.device.lib.fp32_matmul import fp32_work
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_lines
 from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.finding import Advice, Finding, Rule, Title, Value
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, cost, ranks_of, saved
+from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
 
 __all__ = ["RULE"]
 
@@ -49,20 +49,20 @@ def check(run: Run) -> Iterator[Finding]:
     if not slow:
         return
     worst, capability = slow[0]
-    yield Finding(
-        title=Title(
+    yield work_finding(
+        run,
+        [one for one, _ in slow],
+        _lines,
+        Title(
             "Convolutions run in FP32 without Tensor Cores: {} of GPU time",
             (Value(worst.share / worst.device.utilization, "ratio"),),
         ),
-        cause="configuration",
-        evidence=(
-            cost("FP32 convolution per step", worst),
-            Evidence(label="kernels per step", value=worst.count, unit="count", source="kernels"),
-        ),
-        gain=saved(worst, SAVED, "published peaks, reduced for memory and small images", "table"),
+        labels=("FP32 convolution per step", "kernels per step"),
+        part=SAVED,
+        basis="published peaks, reduced for memory and small images",
         advice=_NEW if capability >= WITH_TF32 else _OLD,
-        ranks=ranks_of([one for one, _ in slow]),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
+        cause="configuration",
+        confidence="table",
     )
 
 

@@ -26,13 +26,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import work_names
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_lines
 from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.finding import Advice, Finding, Rule, Title
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, cost, ranks_of, saved
+from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
 
 __all__ = ["RULE"]
 
@@ -44,30 +44,24 @@ _CONVERTS = re.compile(r"nchwToNhwc|nhwcToNchw|nchwAddPadding|convertTensor_kern
 def check(run: Run) -> Iterator[Finding]:
     need_gpu(run)
     slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if not slow:
-        return
-    worst = slow[0]
-    yield Finding(
-        title=Title(
-            "Converting between NCHW and NHWC takes {} per step ({})",
-            (Value(worst.time, "ns"), Value(worst.share, "ratio")),
-        ),
-        cause="configuration",
-        evidence=(
-            cost("layout conversion per step", worst),
-            Evidence(label="conversions per step", value=worst.count, unit="count", source="kernels"),
-        ),
-        gain=saved(worst, SAVED, "time of the conversion kernels", "structural"),
-        advice=(
-            Advice(
-                text="Keep the model in channels_last",
-                code="model = model.to(memory_format=torch.channels_last)",
+    if slow:
+        yield work_finding(
+            run,
+            slow,
+            _lines,
+            Title("Converting between NCHW and NHWC takes {} per step ({})", slow[0].takes),
+            labels=("layout conversion per step", "conversions per step"),
+            part=SAVED,
+            basis="time of the conversion kernels",
+            advice=(
+                Advice(
+                    text="Keep the model in channels_last",
+                    code="model = model.to(memory_format=torch.channels_last)",
+                ),
+                Advice(text="And its images", code="images = images.to(device, memory_format=torch.channels_last)"),
             ),
-            Advice(text="And its images", code="images = images.to(device, memory_format=torch.channels_last)"),
-        ),
-        ranks=ranks_of(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
-    )
+            cause="configuration",
+        )
 
 
 def _chosen(run: Run) -> pl.Series:

@@ -26,13 +26,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_lines
 from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.finding import Advice, Finding, Rule, Title
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, cost, ranks_of, saved
+from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
 
 __all__ = ["RULE"]
 
@@ -47,23 +47,17 @@ _WITHIN = re.compile(r"^Memcpy DtoD\b")
 def check(run: Run) -> Iterator[Finding]:
     need_gpu(run)
     slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if not slow:
-        return
-    worst = slow[0]
-    yield Finding(
-        title=Title(
-            "Copies into another layout take {} per step ({})", (Value(worst.time, "ns"), Value(worst.share, "ratio"))
-        ),
-        cause="operator",
-        evidence=(
-            cost("layout copies per step", worst),
-            Evidence(label="copies per step", value=worst.count, unit="count", source="kernels"),
-        ),
-        gain=saved(worst, SAVED, "time of the copies within the device", "structural"),
-        advice=_ADVICE,
-        ranks=ranks_of(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
-    )
+    if slow:
+        yield work_finding(
+            run,
+            slow,
+            _lines,
+            Title("Copies into another layout take {} per step ({})", slow[0].takes),
+            labels=("layout copies per step", "copies per step"),
+            part=SAVED,
+            basis="time of the copies within the device",
+            advice=_ADVICE,
+        )
 
 
 def _chosen(run: Run) -> pl.Series:

@@ -5,8 +5,8 @@ CPU jobs in which a step uses each weight eight times or more, and in which shor
 take more than 10 % of the step. Uses are counted from the functions of autograd and the gradients that they add up to.
 
 ## Why it costs time
-An operator costs 5 to 20 µs, and Python around it as much, however small its tensors are. One call on the whole batch
-costs that once, and its operators have work for all cores.
+An operator costs some microseconds, and Python around it as much, however small its tensors are. One call on the whole
+batch costs that once, and its operators have work for all cores.
 
 ## What to do
 Call the model once on the whole batch. Where samples differ in length, pad them, or use nested tensors. For a function

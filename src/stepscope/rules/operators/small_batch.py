@@ -5,8 +5,8 @@ CPU jobs with batches of at most 16 samples, whose forward and backward take mor
 below 50 µs and in Python between them.
 
 ## Why it costs time
-An operator costs 5 to 20 µs before it computes anything, and Python around it as much. A batch of two samples pays it
-as often as one of 64.
+An operator costs some microseconds before it computes anything, and Python around it as much. A batch of two samples
+pays it as often as one of 64.
 
 ## What to do
 Raise the batch size as far as memory and convergence allow, and the learning rate with it. If the batch must stay

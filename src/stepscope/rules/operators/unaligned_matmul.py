@@ -26,13 +26,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_lines
 from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.finding import Advice, Finding, Rule, Title
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, cost, ranks_of, saved
+from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
 
 __all__ = ["RULE"]
 
@@ -44,28 +44,24 @@ _UNALIGNED = re.compile(r"(?=.*(gemm|s1688|s16816|h884|h1688))(?=.*(f16|bf16|h88
 def check(run: Run) -> Iterator[Finding]:
     need_gpu(run)
     slow = above(run.per_rank(_unaligned, chain), MIN_SHARE)
-    if not slow:
-        return
-    worst = slow[0]
-    yield Finding(
-        title=Title(
-            "Matmuls of unaligned sizes take {} per step ({})", (Value(worst.time, "ns"), Value(worst.share, "ratio"))
-        ),
-        cause="model",
-        evidence=(
-            cost("unaligned products per step", worst),
-            Evidence(label="kernels per step", value=worst.count, unit="count", source="kernels"),
-        ),
-        gain=saved(worst, SAVED, "wider loads and larger tiles", "table"),
-        advice=(
-            Advice(
-                text="Round sizes up to a multiple of 64",
-                code="vocabulary = (vocabulary + 63) // 64 * 64  # before the model is built",
+    if slow:
+        yield work_finding(
+            run,
+            slow,
+            _lines,
+            Title("Matmuls of unaligned sizes take {} per step ({})", slow[0].takes),
+            labels=("unaligned products per step", "kernels per step"),
+            part=SAVED,
+            basis="wider loads and larger tiles",
+            advice=(
+                Advice(
+                    text="Round sizes up to a multiple of 64",
+                    code="vocabulary = (vocabulary + 63) // 64 * 64  # before the model is built",
+                ),
             ),
-        ),
-        ranks=ranks_of(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
-    )
+            cause="model",
+            confidence="table",
+        )
 
 
 def _chosen(run: Run) -> pl.Series:

@@ -26,13 +26,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.launch_lines import launch_lines
 from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.finding import Advice, Finding, Rule, Title
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, cost, ranks_of, saved
+from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
 from stepscope.rules.operators.lib.launchers import launched_inside
 
 __all__ = ["RULE"]
@@ -46,29 +46,24 @@ _TOGETHER = re.compile(r"multi_tensor|[Ff]used")
 def check(run: Run) -> Iterator[Finding]:
     need_gpu(run)
     slow = tuple(one for one in above(run.per_rank(_busy, chain), MIN_SHARE) if one.count >= MANY)
-    if not slow:
-        return
-    worst = slow[0]
-    yield Finding(
-        title=Title(
-            "The optimizer updates tensors one by one: {} per step ({})",
-            (Value(worst.time, "ns"), Value(worst.share, "ratio")),
-        ),
-        cause="configuration",
-        evidence=(
-            cost("optimizer kernels per step", worst),
-            Evidence(label="optimizer launches per step", value=worst.count, unit="count", source="kernels"),
-        ),
-        gain=saved(worst, SAVED, "fewer passes over the tensors of the optimizer", "table"),
-        advice=(
-            Advice(
-                text="Update all tensors in one call",
-                code="optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+    if slow:
+        yield work_finding(
+            run,
+            slow,
+            _lines,
+            Title("The optimizer updates tensors one by one: {} per step ({})", slow[0].takes),
+            labels=("optimizer kernels per step", "optimizer launches per step"),
+            part=SAVED,
+            basis="fewer passes over the tensors of the optimizer",
+            advice=(
+                Advice(
+                    text="Update all tensors in one call",
+                    code="optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
+                ),
             ),
-        ),
-        ranks=ranks_of(slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
-    )
+            cause="configuration",
+            confidence="table",
+        )
 
 
 def _chosen(run: Run) -> pl.Series:

@@ -1,6 +1,6 @@
 """Time that chosen work takes on a device that is busy, per step: what goes when that work goes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -8,11 +8,12 @@ import polars as pl
 from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.lib.device_work import device_work
-from stepscope.core.finding import Confidence, Evidence, Gain
+from stepscope.analyses.lib.launch_lines import launch_places
+from stepscope.core.finding import Advice, Cause, Confidence, Evidence, Finding, Gain, Title, Value
 from stepscope.core.intervals import intersect, spans, subtract, total
-from stepscope.core.run import Run
+from stepscope.core.run import Run, stack
 
-__all__ = ["Chosen", "above", "chosen_work", "cost", "ranks_of", "saved"]
+__all__ = ["Chosen", "above", "chosen_work", "work_finding"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,6 +32,11 @@ class Chosen:
         """Share of the step."""
         return self.time / self.device.step if self.device.step else 0.0
 
+    @property
+    def takes(self) -> tuple[Value, Value]:
+        """Time and share, for a title."""
+        return Value(self.time, "ns"), Value(self.share, "ratio")
+
 
 def chosen_work(run: Run, chosen: pl.Series) -> tuple[Chosen, ...]:
     """The `chosen` rows of `device_work`, on the busiest device of each rank that is busy for UTILIZED of its step."""
@@ -42,21 +48,39 @@ def above(found: tuple[Chosen, ...], share: float) -> tuple[Chosen, ...]:
     return tuple(sorted((one for one in found if one.share > share), key=lambda one: -one.share))
 
 
-def ranks_of(found: Sequence[Chosen]) -> tuple[int, ...]:
-    """Their ranks, in order."""
-    return tuple(sorted(one.device.rank for one in found))
+def work_finding(
+    run: Run,
+    slow: Sequence[Chosen],
+    lines: Callable[[Run], pl.DataFrame],
+    title: Title,
+    *,
+    labels: tuple[str, str],
+    part: tuple[float, float],
+    basis: str,
+    advice: tuple[Advice, ...],
+    cause: Cause = "operator",
+    confidence: Confidence = "structural",
+) -> Finding:
+    """What is said of such work, largest share first in `slow`: `labels` are of its time and of its number per step.
 
-
-def cost(label: str, worst: Chosen) -> Evidence:
-    """The first figure of a finding."""
-    return Evidence(label=label, value=worst.time, unit="ns", source="kernels", share=worst.share)
-
-
-def saved(worst: Chosen, part: tuple[float, float], basis: str, confidence: Confidence) -> Gain:
-    """The gain if these parts of the time are saved at least and at most."""
+    `part` of the time is saved at least and at most. `lines` gives the lines that launch it, see `launch_lines`.
+    """
+    worst = slow[0]
+    time, count = labels
     low, high = (int(share * worst.time) for share in part)
-    return Gain(
-        low_ns=low, high_ns=high, step_ns=int(worst.device.step), basis=basis, confidence=confidence, pool="device"
+    return Finding(
+        title=title,
+        cause=cause,
+        evidence=(
+            Evidence(label=time, value=worst.time, unit="ns", source="kernels", share=worst.share),
+            Evidence(label=count, value=worst.count, unit="count", source="kernels"),
+        ),
+        gain=Gain(
+            low_ns=low, high_ns=high, step_ns=int(worst.device.step), basis=basis, confidence=confidence, pool="device"
+        ),
+        advice=advice,
+        ranks=tuple(sorted(one.device.rank for one in slow)),
+        where=launch_places(run.per_rank(lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
     )
 
 
