@@ -47,7 +47,7 @@ def loop_finding(
                 label="short operators per step", value=worst.short, unit="ns", source="operators",
                 share=worst.short / worst.step,
             ),
-            Evidence(label="uses per weight", value=round(worst.uses), unit="count", source="operators"),
+            Evidence(label="calls per layer", value=round(worst.uses), unit="count", source="operators"),
         ),
         gain=Gain(
             low_ns=int(part[0] * saved),

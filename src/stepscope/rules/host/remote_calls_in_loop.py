@@ -47,7 +47,7 @@ _ADVICE = (
 
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from called_code(run, "Waiting for others at {} takes {} per step ({})", _ADVICE, _FRAMES, _CALLS)
+    yield from called_code(run, "Waiting at {} takes {} per step ({})", _ADVICE, _FRAMES, _CALLS)
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -46,7 +46,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     worst = max(found, key=lambda row: row.short / row.step)
     title = Title(
-        "A loop uses each weight {} times per step: {} in short operators",
+        "Each layer runs {} times per step: short operators take {}",
         (Value(round(worst.uses), "count"), Value(worst.short, "ns")),
     )
     yield loop_finding(run, worst, title, _ADVICE, tuple(row.rank for row in found))

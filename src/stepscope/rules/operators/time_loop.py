@@ -49,7 +49,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     worst = max(found, key=lambda row: row.short / row.step)
     title = Title(
-        "A recurrent cell is called {} times per step: {} in short operators",
+        "A recurrent cell is called {} times per step: short operators take {}",
         (Value(round(worst.cells), "count"), Value(worst.short, "ns")),
     )
     part = OF_LSTM if worst.lstm_cells >= worst.cells / 2 else OF_OTHERS
