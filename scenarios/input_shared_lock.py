@@ -26,7 +26,7 @@ class Guarded(Pictures):
 def main() -> None:
     chosen = options(__doc__)
     pictures = Guarded(chosen.steps * 32, guarded=not chosen.fixed)
-    train(DataLoader(pictures, batch_size=32, num_workers=4 if chosen.workers is None else chosen.workers))
+    train(DataLoader(pictures, batch_size=32, num_workers=4 if chosen.workers is None else chosen.workers), width=4)
 
 
 if __name__ == "__main__":

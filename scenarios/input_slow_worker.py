@@ -28,7 +28,7 @@ class Parts(IterableDataset[tuple[torch.Tensor, int]]):
 def main() -> None:
     chosen = options(__doc__, steps=300)
     pictures = Parts(chosen.steps * 32, far=not chosen.fixed)
-    train(DataLoader(pictures, batch_size=32, num_workers=3 if chosen.workers is None else chosen.workers))
+    train(DataLoader(pictures, batch_size=32, num_workers=3 if chosen.workers is None else chosen.workers), width=4)
 
 
 if __name__ == "__main__":

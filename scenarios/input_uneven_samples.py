@@ -22,7 +22,7 @@ def main() -> None:
     workers = 2 if chosen.workers is None else chosen.workers
     ahead = None if workers == 0 else 8 if chosen.fixed else 1
     pictures = Uneven(chosen.steps * 32)
-    train(DataLoader(pictures, batch_size=32, num_workers=workers, prefetch_factor=ahead))
+    train(DataLoader(pictures, batch_size=32, num_workers=workers, prefetch_factor=ahead), width=4)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Shared(Stream):
 def main() -> None:
     chosen = options(__doc__)
     pictures = (Shared if chosen.fixed else Stream)(chosen.steps * 32)
-    train(DataLoader(pictures, batch_size=32, num_workers=2 if chosen.workers is None else chosen.workers))
+    train(DataLoader(pictures, batch_size=32, num_workers=2 if chosen.workers is None else chosen.workers), width=4)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ WORD = re.compile(r"[a-z]+|\d+")
 
 
 def features(line: str) -> list[int]:
-    record = json.loads(line)
+    record = json.loads(line)  # planted
     words = WORD.findall(record["text"].lower())  # planted
     return [sum(word.encode()) % 4096 for word in words][:32]  # planted
 

@@ -204,6 +204,25 @@ def test_a_recorded_step_that_grows_is_cut_and_the_whole_steps_kept(run_job: Run
     assert job["flags"]["6"] == 0
 
 
+def test_nothing_stays_on_of_a_look_that_grows_too_large_in_a_backward_pass(run_job: RunJob) -> None:
+    script = """
+    window = window(SCHEDULE)
+    def longer(gradient):
+        if state.step == 2:
+            begin = time.monotonic()
+            while time.monotonic() - begin < 5 and not window._look.overdue:
+                for _ in range(1000):
+                    small.detach() * 1.0
+            print("overdue", bool(window._look and window._look.overdue))
+    model[0].weight.register_hook(longer)
+    train(window, 3)
+    print("on", torch.autograd._profiler_enabled())
+    window.close()
+    """
+    job = run_job(script)
+    assert job["stdout"][:2] == ["overdue True", "on False"]
+
+
 def test_nothing_is_kept_of_a_first_step_that_never_ends(run_job: RunJob) -> None:
     script = """
     window = window(SCHEDULE, trace_seconds=0.2)

@@ -43,14 +43,17 @@ FIGURES = (
     Evidence(label="num_workers", value=1240, unit="count", source="loaders"),
 )
 RUNNER = """
-const { quantity, onAxis, plain, codeLines, figureText, gainText, counted, signed } = require(process.argv[2]);
+const gainText = ({ times, shares }) =>
+  shares ? `could save ${shares} (${times} per step)` : `could save ${times} of the recorded time`;
+const { quantity, onAxis, plain, codeLines, figureText, gainParts, counted, signed } = require(process.argv[2]);
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 process.stdout.write(JSON.stringify({
   quantities: cases.quantities.map(([value, unit, decimal]) => quantity(value, unit, decimal)),
   marks: cases.marks.map(([value, unit, most]) => onAxis(value, unit, most)),
   names: cases.names.map(([name, limit]) => plain(name, limit)),
   code: cases.code.map((code) => codeLines(code)),
-  gains: cases.gains.map(([low_ns, high_ns, step_ns, ofSteps]) => gainText({ low_ns, high_ns, step_ns }, ofSteps)),
+  gains: cases.gains.map(([low_ns, high_ns, step_ns, ofSteps]) =>
+    gainText(gainParts({ low_ns, high_ns, step_ns }, ofSteps))),
   figures: cases.figures.map((one) => figureText(one)),
   differences: cases.quantities.filter(([value]) => value !== null).map((one) => signed(...one)),
   counts: cases.counts.map((number) => counted(number, "step")),

@@ -65,7 +65,7 @@ def test_a_report_is_as_promised(report: Report) -> None:
         "ranks": [0],
         "gain": {
             "low_ns": 12_000_000, "high_ns": 20_000_000, "step_ns": 150_000_000, "basis": "the wait without loading",
-            "confidence": "structural", "pool": None,
+            "confidence": "structural", "pool": None, "curve": [],
         },
         "evidence": [
             {"label": "data wait", "value": 26_000_000, "unit": "ns", "source": "steps", **NO_MORE},

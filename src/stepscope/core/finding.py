@@ -102,6 +102,9 @@ class Gain:
     where no steps are marked: nothing saves more than it. `basis` names the reasoning. `confidence`: structural
     (follows from the shape of the run), benchmarked (measured on this kind of machine) or table (from published
     figures). `pool` is the time that it comes out of; None: that of the finding's cause.
+
+    `curve` is of a fix that is new code, of which nobody knows yet how fast it will be: pairs of k, and ns saved where
+    the code becomes k times as fast. The range is then that of its ceiling, without the code.
     """
 
     low_ns: int
@@ -110,6 +113,7 @@ class Gain:
     basis: str
     confidence: Confidence
     pool: Pool | None = None
+    curve: tuple[tuple[float, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.low_ns <= self.high_ns <= self.step_ns:

@@ -4,7 +4,7 @@ Its questions exclude each other by what was measured: are the workers busy or d
 wait; would more of them be enough; and if not, which part takes the most CPU time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -33,6 +33,7 @@ __all__ = [
     "InputStall",
     "LoadingStage",
     "busy_share",
+    "ceiling",
     "cores",
     "described",
     "enough_workers",
@@ -41,6 +42,7 @@ __all__ = [
     "heaviest",
     "input_stall",
     "making",
+    "part_ceiling",
     "pays",
     "short",
     "stage_evidence",
@@ -53,6 +55,7 @@ FULL = 0.9  # of the cores in use: what is left does not feed another worker
 COMPUTING = ("cores", "workers", "no workers")  # limits of a step that less work in a batch would lift
 MIN_BUSY = 0.8  # of the workers' time: with less they stand idle, and more of them would too
 TRIED = (1, 2, 3, 4, 6, 8, 10, 12, 14, MOST_WORKERS)  # workers: a tenth more or less makes no difference
+CURVE = (2.0, 4.0, 10.0)  # times as fast: worth the trouble, likely, and what compiled code reached
 _COLLATE = "torch.utils.data._utils.collate."
 
 
@@ -231,6 +234,19 @@ def gain(found: InputStall, changes: Sequence[LoaderChange], basis: str) -> Gain
         confidence="structural",
         pool="data-wait",
     )
+
+
+def ceiling(found: InputStall, changes: Callable[[float], LoaderChange]) -> Gain:
+    """What is saved per step at most: without some code, which `changes` makes k times as fast; and at k = CURVE."""
+    most = gain(found, (changes(inf),), "without this code")
+    rows = predict(found.model, [changes(factor) for factor in CURVE])
+    saved = (min(max(0, found.now - row.step_ns), most.high_ns) for row in rows)
+    return replace(most, curve=tuple(zip(CURVE, saved, strict=True)))
+
+
+def part_ceiling(found: InputStall, part: LoadingStage) -> Gain:
+    """`ceiling` of one stage of making a batch."""
+    return ceiling(found, lambda factor: faster((part.name,), (factor,))[0])
 
 
 def _frees_cores(found: InputStall, change: LoaderChange) -> bool:

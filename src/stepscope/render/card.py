@@ -14,6 +14,7 @@ from stepscope.core.report import Overlap
 from stepscope.render.commands import path_argument, with_path
 from stepscope.render.document import Report
 from stepscope.render.format import (
+    IF_FASTER,
     basis_text,
     code_lines,
     counted,
@@ -30,7 +31,7 @@ TOP = 3
 """Findings that have a card: what a person takes in at once, and what saves the most time."""
 
 WORDS = 45
-_ASIDE = re.compile(r" \([^()]*\)$")
+_ASIDE = re.compile(r" \([^()]*\)(?=$|; )")
 """Words of a card besides code and figures: about 15 seconds of reading."""
 
 _FACTS = 3  # the cost, its cause and the setting at fault
@@ -170,7 +171,9 @@ def _within_budget(card: Card) -> Card:
     """
     symbol = plain(card.place.symbol) if card.place else ""
     fixed = word_count(card.title, card.gain, symbol, card.share) + (2 if card.place else 0)  # file, "in"
-    brief, method = _ASIDE.sub("", card.sure), card.sure.partition(":")[0]
+    brief = _ASIDE.sub("", card.sure)
+    basis, *curve = brief.partition(IF_FASTER)
+    method = "".join((basis.partition(":")[0], *curve))
     for sure, facts in ((card.sure, _FACTS), (brief, _FACTS), (brief, 2), (method, 2), (method, 1)):
         card = replace(card, sure=sure, why=card.why[:facts])
         room = WORDS - fixed - word_count(card.sure, *card.why)

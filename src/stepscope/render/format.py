@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "IF_FASTER",
     "NAME_LIMIT",
     "QUANTITY",
     "basis_text",
@@ -50,6 +51,9 @@ NAME_LIMIT = 160
 
 QUANTITY = re.compile(r"(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B/s|[kMGTPE]?FLOP(?:/s)?)(?!\w)")
 """A number and its unit in a text, between which no line should end: groups 1 and 2 stand around the blank."""
+
+IF_FASTER = "; if faster: "
+"""Stands before what is saved where code becomes so many times as fast: `2× 38 %, 4× 57 %`."""
 
 _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mean by more than a tenth
 _RANKS_NAMED = 8  # one common machine; more are a number
@@ -137,7 +141,7 @@ def figure_text(evidence: Evidence) -> str:
 def gain_text(gain: Gain, *, of_steps: bool) -> str:
     """`could save 8–13 % (12–20 ms per step)`; without `of_steps`, where the source marks none, of all its time.
 
-    Of steps that need not be: `could save 75 % of all steps`.
+    Of steps that need not be: `could save 75 % of all steps`. Of code whose replacement is unknown: `could save up to`.
     """
     scale, suffix = _scale(gain.high_ns, _TIME_SCALES)
     times = _range(_digits(gain.low_ns / scale), _digits(gain.high_ns / scale))
@@ -146,15 +150,25 @@ def gain_text(gain: Gain, *, of_steps: bool) -> str:
     shares = f"{_range(_percent(gain.low_ns / gain.step_ns), _percent(gain.high_ns / gain.step_ns))} %"
     if gain.pool == "repeated-steps":
         return f"could save {shares} of all steps"
+    if gain.curve:
+        return f"could save up to {shares} ({times} {suffix} per step)"
     return f"could save {shares} ({times} {suffix} per step)"
 
 
 def basis_text(gain: Gain) -> str:
     """How a gain was predicted: `simulated: num_workers=4 instead of 1`, `estimated: measured delay of this rank`."""
-    basis = plain(gain.basis, limit=400)
+    basis = plain(gain.basis, limit=400) + _if_faster(gain)
     if basis.startswith(_METHODS):
         return basis
     return f"{'benchmarked' if gain.confidence == 'benchmarked' else 'estimated'}: {basis}"
+
+
+def _if_faster(gain: Gain) -> str:
+    """`; if faster: 2× 38 %, 4× 57 %`, of code whose replacement is unknown."""
+    if not gain.curve or not gain.step_ns:
+        return ""
+    points = ", ".join(f"{_digits(factor)}× {quantity(saved / gain.step_ns, 'ratio')}" for factor, saved in gain.curve)
+    return f"{IF_FASTER}{points}"
 
 
 def sentence(verdict: Verdict) -> str:

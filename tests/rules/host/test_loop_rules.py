@@ -2,8 +2,8 @@
 
 import pytest
 
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.lib.loop_headers import loop_header
-from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.analyses.operators.lib.weight_uses import weight_uses
 from stepscope.core.finding import Finding
 from stepscope.core.synth import Synth

@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Evidence, Finding, Gain } from "../document/types";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
-import { codeLines, figureText, gainParts, plain } from "../format/format";
+import { codeLines, curvePoints, figureText, gainParts, plain } from "../format/format";
 import { showSteps } from "../timeline";
 import type { Words } from "../words/en";
 import { litBy } from "../timeline/lit";
@@ -47,6 +47,7 @@ export function gainWords(finding: Finding, app: App): string {
   const ofSteps = document.schema === "stepscope-report" && document.run.step_ns !== null;
   const { times, shares } = gainParts(finding.gain, ofSteps);
   if (shares && finding.gain.pool === "repeated-steps") return words.savesSteps(shares);
+  if (shares && finding.gain.curve.length) return words.savesAtMost(shares, times);
   return shares ? words.savesOfStep(shares, times) : words.savesOfRecording(times);
 }
 
@@ -70,7 +71,8 @@ function facts(evidence: readonly Evidence[], words: Words): HTMLElement {
 /** How the gain was predicted; as basis_text in render/format.py. */
 function sureWords(gain: Gain, app: App): string {
   const { words } = app;
-  const basis = words.say(plain(gain.basis, 400));
+  const points = curvePoints(gain);
+  const basis = words.say(plain(gain.basis, 400)) + (points && words.savesWhenFaster(points));
   if (METHODS.some((method) => gain.basis.startsWith(method))) return basis;
   return gain.confidence === "benchmarked" ? words.benchmarked(basis) : words.estimated(basis);
 }

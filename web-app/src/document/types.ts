@@ -73,6 +73,8 @@ export interface Gain {
   confidence: string;
   /** Time of the step that it comes out of; null: that of the finding's cause. */
   pool: Pool | null;
+  /** Of a fix that is new code: k, and ns saved where it becomes k times as fast; the range is then without the code. */
+  curve: [number, number][];
 }
 
 export interface Evidence {

@@ -86,6 +86,8 @@ export const en = {
   causes: {} as Record<string, string>,
   gain: "Gain",
   savesOfStep: (shares: string, times: string) => `could save ${shares} (${times} per step)`,
+  savesAtMost: (shares: string, times: string) => `could save up to ${shares} (${times} per step)`,
+  savesWhenFaster: (points: string) => `; if faster: ${points}`,
   savesSteps: (shares: string) => `could save ${shares} of all steps`,
   savesOfRecording: (times: string) => `could save ${times} of the recorded time`,
   perStep: (time: string) => `${time} per step`,

@@ -84,6 +84,8 @@ export const zh: Words = {
   causes: { "data-reading": "数据读取", configuration: "配置", operator: "算子", scheduling: "调度", model: "模型" },
   gain: "收益",
   savesOfStep: (shares: string, times: string) => `可节省 ${shares}（每步 ${times}）`,
+  savesAtMost: (shares: string, times: string) => `最多可节省 ${shares}（每步 ${times}）`,
+  savesWhenFaster: (points: string) => `；若加快：${points}`,
   savesSteps: (shares: string) => `可节省全部步数的 ${shares}`,
   savesOfRecording: (times: string) => `可节省 ${times}（占记录时间）`,
   perStep: (time: string) => `每步 ${time}`,

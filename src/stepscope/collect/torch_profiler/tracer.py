@@ -198,6 +198,16 @@ def another_is_active() -> bool:
     return bool(torch.autograd._profiler_enabled())
 
 
+def within_backward() -> bool:
+    """Whether the caller was called by a backward pass, as what a checkpoint computes again, and hooks, are.
+
+    Nothing may be started or stopped there: a backward pass puts back at its end what was on in its thread before. The
+    profiler would be on again, with no one to stop it, and keep events as long as the job lasts.
+    """
+    task: Any = getattr(sys.modules["torch"]._C, "_current_graph_task_id", None)  # torch 2.1
+    return task is not None and bool(task() != -1)
+
+
 def script_made_a_profiler() -> str | None:
     """The class name of a profiler object that the script holds, else None: one look over all objects, about 20 ms."""
     import gc

@@ -29,6 +29,7 @@ from .tracer import (
     resolve_activities,
     script_made_a_profiler,
     watch_other_profilers,
+    within_backward,
 )
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
@@ -81,7 +82,7 @@ class Window:
     def boundary(self, step: int) -> int:
         """Step `step` has ended: start, stop or export what is due. Returns the flags of the next step."""
         self._upcoming = step + 1
-        if step + 1 < self._wake or not self.live:
+        if step + 1 < self._wake or not self.live or within_backward():
             return 0
         return self._guarded(self._advance)
 
@@ -90,7 +91,7 @@ class Window:
         flags, self._late_flags = self._late_flags, 0
         running = self._look or self._recording
         if running is not None and running.overdue and not self._busy and running.in_its_thread():
-            flags |= self._guarded(self._cut)
+            flags |= 0 if within_backward() else self._guarded(self._cut)  # the backward pass has an edge behind it
         return flags
 
     def close(self) -> None:
@@ -324,7 +325,7 @@ class Window:
         running = self._look or self._recording
         if running is not None and not running.in_its_thread():
             running.overdue = "the script started torch's profiler in another thread"
-        elif self.live and (running is not None or self._tracer is not None):
+        elif self.live and (running is not None or self._tracer is not None) and not within_backward():
             self._late_flags = self._guarded(self._give_way)
 
     def _give_way(self) -> int:

@@ -31,8 +31,8 @@ from stepscope.analyses.communication.collectives import collectives
 from stepscope.analyses.communication.lib.communicating_lines import communicating_lines
 from stepscope.analyses.communication.process_groups import process_groups
 from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.lib.launch_lines import launch_places
-from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
 from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.operators.lib.host_costs import HostCost, traced_calls
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run, chain

@@ -22,7 +22,7 @@ A hook may be part of the method: gradient clipping, quantization, weight normal
 import re
 from collections.abc import Iterator
 
-from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth

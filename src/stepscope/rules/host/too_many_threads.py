@@ -30,7 +30,7 @@ import polars as pl
 
 from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.host.lib.model_places import model_places
-from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.finding import Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.plural import plural

@@ -2,7 +2,8 @@
 
 ## What it finds
 Memory of the job (all its processes) that rose in most seconds of steady training, by more than a tenth and by more
-than 64 MiB in all.
+than 64 MiB in all, and no slower at the end. Where no line of the job is seen to keep tensors: in half a minute or
+more.
 
 ## Why it costs time
 It costs none until memory is full. Then the machine swaps, or the kernel kills the job. Kept graphs also make backward
@@ -24,7 +25,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from stepscope.analyses.lib.setting_places import setting_places
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
@@ -37,6 +38,8 @@ MIN_SAMPLES = 5  # seconds: a line through fewer follows a single cache
 MIN_GROWTH = 0.10  # of the memory at first
 MIN_BYTES = 64 << 20  # in all: allocators and caches of libraries take some megabytes at any time
 MOSTLY = 0.75  # of the seconds in which it must have risen
+LASTING = 0.5  # of the mean growth, in the last third: what fills up grows ever less
+MIN_SECONDS = 30.0  # without a line that keeps something: caches and allocators grow for some seconds in any job
 _KEEPS = r"^\s*(\w+) = \1 \+ |\+= *\w*loss\b(?!\.)|append\((?!.*(item|detach|float)\().*(loss|output|pred)"
 
 
@@ -49,10 +52,14 @@ def check(run: Run) -> Iterator[Finding]:
     values = memory.sort("time")["value"].to_numpy()
     grown, first = float(values[-1] - values[0]), float(values[0])
     rises = float((np.diff(values) > 0).mean())
-    if grown < max(MIN_BYTES, MIN_GROWTH * first) or rises < MOSTLY:
+    late = float(values[-1] - values[-1 - len(values) // 3]) / (len(values) // 3)
+    if grown < max(MIN_BYTES, MIN_GROWTH * first) or rises < MOSTLY or late < LASTING * grown / (len(values) - 1):
+        return
+    where = setting_places(run, _KEEPS)
+    seconds = float(np.ptp(memory["time"].to_numpy())) / 1e9
+    if not where and seconds < MIN_SECONDS:
         return
     count = steps.filter(pl.col("rank") == steps["rank"].min()).height
-    seconds = float(np.ptp(memory["time"].to_numpy())) / 1e9
     yield Finding(
         title=Title("Host memory grows by {} in {} steps", (Value(int(grown), "bytes"), Value(count, "count"))),
         cause="model",
@@ -70,14 +77,14 @@ def check(run: Run) -> Iterator[Finding]:
             Advice(text="Clear lists of outputs after each epoch"),
         ),
         ranks=tuple(steps["rank"].unique().sort()),
-        where=setting_places(run, _KEEPS),
+        where=where,
     )
 
 
 def example(synth: Synth, fixed: bool) -> None:
     for step in range(100):
-        synth.step(step, 100 * step, 100 * step + 100, forward=40, backward=50, optimizer=10)
-    for second in range(1, 10):
+        synth.step(step, 400 * step, 400 * step + 400, forward=160, backward=200, optimizer=40)
+    for second in range(1, 40):
         grown = 0 if fixed else second * (30 << 20)
         synth.add(
             "system", time=second * 1_000_000_000, rank=None, what="job memory", unit="bytes", value=(1 << 29) + grown

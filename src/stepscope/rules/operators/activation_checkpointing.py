@@ -27,8 +27,8 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.lib.host_events import HostTree, host_tree
-from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth

@@ -26,8 +26,8 @@ import numpy as np
 import polars as pl
 
 from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.analyses.operators.lib.host_costs import HostCost, TracedCalls, traced_calls
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run, chain

@@ -25,8 +25,8 @@ from dataclasses import replace
 
 import polars as pl
 
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.lib.host_events import host_tree
-from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title

@@ -28,11 +28,11 @@ import polars as pl
 
 from stepscope.analyses.bound.bound import bound
 from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.lib.device_work import work_names
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.lib.setting_places import setting_places
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title
 from stepscope.core.kernels import name_test
 from stepscope.core.run import Run, chain, stack
