@@ -115,7 +115,7 @@ def test_the_footer_counts_checks_and_names_the_next_commands(report: Report) ->
     assert footer(report) == ("0 checks clear, 1 needs more data", *commands)
     device = Unchecked(rule="small-kernels", missing=DEVICE_WORK, how="record on a GPU")
     on_the_cpu = replace(report, unchecked=(*report.unchecked, device))
-    assert footer(on_the_cpu)[0] == "0 checks clear, 1 needs more data, 1 for accelerators only"
+    assert footer(on_the_cpu)[0] == "0 checks clear, 1 needs more data; 1 other is for accelerators"
     more = replace(report, checked=("a", "b", "input-bound"), unchecked=())
     assert footer(more)[0] == "2 checks clear"
     assert footer(replace(report, findings=())) == commands

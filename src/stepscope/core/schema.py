@@ -72,6 +72,7 @@ LACKING = {
     "optimizers": "settings of the optimizer",
     "stacks": "line samples",
     "system": "load of the machine",
+    "thread_times": "CPU times of Python threads",
     "transform_sizes": "sizes before and after transforms",
 }
 """What a run without rows of a table lacks, in words; other tables by their name."""
@@ -194,6 +195,19 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("collector", pl.Boolean, None, "true: the garbage collector was running"),
         Column("file", pl.String, None, "file of the innermost frame of the user's own code"),
         *_STACK,
+    ),
+    "thread_times": _ids(
+        Column("thread", pl.String, None, "name of a Python thread of a process that trains"),
+        Column("training", pl.Boolean, None, "true: the thread that trains; it has a row where another one was busy"),
+        Column("time", pl.Int64, "ns", "end of the time that the row is about", "run"),
+        Column("span", pl.Int64, "ns", "length of that time, about a second"),
+        Column("cpu", pl.Int64, "ns", "CPU time of the thread in it"),
+        Column("ready", pl.Int64, "ns", "time in it in which the thread was ready and had no core"),
+        Column("file", pl.String, None, "file of the innermost frame of the user's own code at its end"),
+        Column("line", pl.Int64, None, "line of that frame"),
+        Column("function", pl.String, None, "function of that frame"),
+        Column("text", pl.String, None, "source line"),
+        Column("call", pl.String, None, "library frame directly below: file:line function; null: there is none"),
     ),
     "sources": _ids(
         Column("file", pl.String, None, "file of the user's own code"),

@@ -120,7 +120,7 @@ def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...], fol
             low_ns=int(max(high / 2, KEPT * worst.low)),
             high_ns=int(high),
             step_ns=int(step),
-            basis="sampling interval of these lines, plus a fifth for code they slow down",
+            basis="sampled time of these lines, and of code that they slow down",
             confidence="structural",
             pool="host",
         ),

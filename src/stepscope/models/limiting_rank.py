@@ -3,18 +3,35 @@
 from typing import Any
 
 from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.bound.lib.straggler import late_rank
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
 __all__ = ["limiting_rank", "limiting_row", "removable"]
 
+LATE = 0.3  # of the step that the others wait for one rank: no limit of theirs is as large but one that all have
+
 
 def limiting_row(run: Run) -> dict[str, Any] | None:
     """The row of `bound` with the largest removable share: the other ranks wait for it, or would not gain as much.
 
-    None without rows. Raises MissingData as `bound` does.
+    Where the share of all is small, the row of the rank that the others wait for. None without rows. Raises MissingData
+    as `bound` does.
     """
-    return max(bound(run).to_dicts(), key=lambda row: (removable(row), -row["rank"]), default=None)
+    late = _late_rank(run)
+    return max(
+        bound(run).to_dicts(),
+        key=lambda row: (max(removable(row), LATE if row["rank"] == late else 0.0), -row["rank"]),
+        default=None,
+    )
+
+
+def _late_rank(run: Run) -> int | None:
+    try:
+        found = late_rank(run)
+    except MissingData:
+        return None
+    return found.rank if found is not None and found.delay >= LATE * found.step else None
 
 
 def limiting_rank(run: Run) -> int | None:

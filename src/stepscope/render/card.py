@@ -121,7 +121,11 @@ def footer(report: Report) -> tuple[str, ...]:
         about_devices = sum(unchecked.missing == DEVICE_WORK for unchecked in report.unchecked)
         lacking = len(report.unchecked) - about_devices
         more = f", {lacking} {plural(lacking, 'needs', 'need')} more data" if lacking else ""
-        others = f", {about_devices} for accelerators only" if about_devices else ""
+        others = (
+            f"; {about_devices} {plural(about_devices, 'other is', 'others are')} for accelerators"
+            if about_devices
+            else ""
+        )
         told.append(f"{counted(clear, 'check')} clear{more}{others}")
     return (*told, f"stepscope report {path} --full", f"stepscope view {path}")
 

@@ -151,7 +151,8 @@ def gain_text(gain: Gain, *, of_steps: bool) -> str:
     if gain.pool == "repeated-steps":
         return f"could save {shares} of all steps"
     if gain.curve:
-        return f"could save up to {shares} ({times} {suffix} per step)"
+        most, time = _percent(gain.high_ns / gain.step_ns), _digits(gain.high_ns / scale)
+        return f"could save up to {most} % ({time} {suffix} per step)"
     return f"could save {shares} ({times} {suffix} per step)"
 
 

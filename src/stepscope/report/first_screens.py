@@ -107,7 +107,7 @@ def _found_nothing(diagnosis: Diagnosis, path: str) -> tuple[str, list[Value]]:
         text += f" {{}} {plural(lacking, 'needs', 'need')} more data: `stepscope report {path} --checks`."
         values.append(Value(lacking, "count"))
     if about_devices:
-        text += f" {{}} {plural(about_devices, 'check is', 'checks are')} for accelerators only."
+        text += f" {{}} {plural(about_devices, 'check is', 'checks are')} for accelerators."
         values.append(Value(about_devices, "count"))
     return text, values
 

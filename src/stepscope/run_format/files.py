@@ -2,7 +2,7 @@
 
 __all__ = [
     "DEVICE_STEPS", "END", "ENDINGS", "FACTS", "LINES", "LOADING", "NOTES", "OLD_STEPS", "PROCESS", "PROCESSES", "RUN",
-    "RUN_DIR", "SOURCES", "STEPS", "SYSTEM", "TUNING", "WINDOWS",
+    "RUN_DIR", "SOURCES", "STEPS", "SYSTEM", "THREADS", "TUNING", "WINDOWS",
 ]  # fmt: skip
 
 RUN_DIR = "STEPSCOPE_RUN_DIR"
@@ -36,5 +36,7 @@ FACTS = "facts.jsonl"
 """What the job trains with: loaders, optimizer, torch, devices."""
 SOURCES = "sources.jsonl"
 """Lines around the places of the user's code that the files of the process name."""
+THREADS = "threads.jsonl"
+"""CPU time of Python threads, a line for each and second in which one beside the training thread was busy."""
 WINDOWS = "windows.jsonl"
 """The traced windows, each with its trace or the reason why there is none."""

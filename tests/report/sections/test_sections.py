@@ -257,7 +257,7 @@ def test_a_run_says_on_its_first_screen_that_nothing_was_found_and_what_was_chec
     assert blind
     assert f"No cause found ({len(looked)} checks). {len(blind)} need more data: `stepscope report " in screen
     assert "--checks`." in screen
-    assert f"{len(report.unchecked) - len(blind)} checks are for accelerators only." in screen
+    assert f"{len(report.unchecked) - len(blind)} checks are for accelerators." in screen
     assert "`stepscope report 'a run' --checks`" in printed(assemble(replace(synth.run(), path="a run")))
     for drawn in (report_markdown(report), printed(report)):
         assert drawn.count("No cause found") == 1

@@ -83,6 +83,12 @@ export function gainParts(gain: Gain, ofSteps: boolean): { times: string; shares
   return { times, shares: `${range(percent(low), percent(high))} %` };
 }
 
+/** `82 %` and `49.1 ms` of a gain at most. */
+export function mostOf(gain: Gain): [string, string] {
+  const [scale, suffix] = scaleOf(gain.high_ns, TIMES);
+  return [`${percent(gain.high_ns / gain.step_ns)} %`, `${digits(gain.high_ns / scale)} ${suffix}`];
+}
+
 /** `2× 38 %, 4× 57 %`: what is saved where the code becomes so many times as fast. */
 export function curvePoints(gain: Gain): string {
   return gain.step_ns ? gain.curve.map(([factor, saved]) => `${digits(factor)}× ${quantity(saved / gain.step_ns, "ratio")}`).join(", ") : "";

@@ -106,7 +106,7 @@ export const en = {
   checksClear: (count: number) => (count === 1 ? "1 check clear" : `${count} checks clear`),
   checksLacking: (count: number, ofDevices: number) => {
     const lacking = count === 1 ? "1 check needs more data" : `${count} checks need more data`;
-    return ofDevices ? `${count ? `${lacking}, ` : ""}${ofDevices} for accelerators only` : lacking;
+    return ofDevices ? `${count ? `${lacking}; ` : ""}${ofDevices} ${ofDevices === 1 ? "other is" : "others are"} for accelerators` : lacking;
   },
   rules: "rules",
   notRecorded: "Not recorded",

@@ -104,7 +104,7 @@ export const zh: Words = {
   checksClear: (count: number) => `${count} 项检查没有发现问题`,
   checksLacking: (count: number, ofDevices: number) => {
     const lacking = `${count} 项检查需要更多数据`;
-    return ofDevices ? `${count ? `${lacking}，` : ""}${ofDevices} 项仅适用于加速器` : lacking;
+    return ofDevices ? `${count ? `${lacking}；` : ""}另有 ${ofDevices} 项适用于加速器` : lacking;
   },
   rules: "规则",
   notRecorded: "未记录",

@@ -9,13 +9,13 @@ in a loop of pure Python. A wrong line is worse than none, so only what is certa
 - model: the innermost frame, or the library frame below the user's, is torch code that computes or dispatches
   (torch.nn, torch.autograd, torch.optim, …), or the expression being called starts at torch, nn or F. The framework's
   own Python counts here too: no line of the user's could remove it.
-- host: torch code that writes, reads or prints (torch.save), the standard library, or a library that computes no
-  model (PIL, numpy, matplotlib, loggers); an expression that calls one of these or a built-in function (`open`,
-  `print`, `sorted`, `time.sleep`), or that is a bare name: there the interpreter itself was at work, which keeps its
-  lock for 5 ms before a sampler gets in between, while every operator lets it in at once; in phase `other`, which is
-  outside forward, backward and optimizer, any further line of the user's, because there it delays the next step
-  whatever it does. Where a GPU computes, such a line may be waiting for it (`loss.item()`), so it counts there only
-  if nothing about it can wait for a device.
+- host: torch code that writes, reads or prints (torch.save), or compiles, the standard library, or a library that
+  computes no model (PIL, numpy, matplotlib, loggers); an expression that calls one of these or a built-in function
+  (`open`, `print`, `sorted`, `time.sleep`), or that is a bare name: there the interpreter itself was at work, which
+  keeps its lock for 5 ms before a sampler gets in between, while every operator lets it in at once; in phase `other`,
+  which is outside forward, backward and optimizer, any further line of the user's, because there it delays the next
+  step whatever it does. Where a GPU computes, such a line may be waiting for it (`loss.item()`), so it counts there
+  only if nothing about it can wait for a device.
 - unclear: the rest, above all lines inside `forward` without a frame below. `_host_lines` decides about them from the
   time between operators in a traced window.
 """
@@ -39,6 +39,14 @@ _TORCH_HOST = re.compile(
 )
 _TORCH_DATA = re.compile(r"^torch/utils/data/")
 _TORCH = re.compile(r"^(torch|functorch)/")
+
+# The compiler at work, and not what it made: its callback is the library frame below the user's, or it is innermost.
+_COMPILED_CALL = re.compile(r"^torch/_dynamo/eval_frame\.py:\d+ (__call__|catch_errors)$")
+_COMPILER = re.compile(
+    r"^torch/_dynamo/(convert_frame|symbolic_convert|bytecode_\w+|guards|output_graph|variables/|codegen|source)"
+    r"|^torch/_inductor/(compile_fx|graph|scheduler|codegen/|lowering|ir|fx_passes/|cpp_builder|async_compile|codecache"
+    r"|dtype_propagation)|^torch/fx/|^sympy/|^threading\.py:\d+ wait$"  # for another process that compiles
+)
 
 # Libraries that compute no model on the training thread; every other library may be one that holds models.
 _HELPERS = re.compile(
@@ -118,7 +126,7 @@ def _of_frames(call: str | None, leaf: str | None) -> str | None:
     if call is None:
         return None
     frames = (call, leaf or call)
-    if any(_TORCH_HOST.match(frame) for frame in frames):
+    if any(_TORCH_HOST.match(frame) for frame in frames) or _COMPILED_CALL.match(call) or _COMPILER.match(frames[1]):
         return "host"
     if any(_TORCH.match(frame) for frame in frames):
         return "model"

@@ -27,13 +27,14 @@ import time
 from _thread import allocate_lock, start_new_thread
 from collections import deque
 
-from ...run_format.files import LINES
+from ...run_format.files import LINES, THREADS
 from ...run_format.records import FLAG_COLLECTOR, LINE
 from ..fields import StateFields, compiled
 from ..origins import RECORDER, Origins
 from ..stack_frames import OTHER_STACKS, Describer
 from .copied_code import CopiedCode, reads_true
 from .locked_looks import HARMLESS, TakingTurns, walked
+from .thread_times import ThreadTimes
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ class Sampler:
         self._looker = self._make_looker()
         self._turns: TakingTurns | None = None
         self._copies: list[CopiedCode] = []
+        self._threads = ThreadTimes(state.thread, self._stack_of)
+        self._thread_stacks: dict[tuple[int, ...], int] = {}
         self._taken = b""  # samples that a collection going on may have to be kept out of
         self._ids: dict[tuple[Any, ...], int] = {}
         self._stacks: dict[str, int] = {}
@@ -192,6 +195,8 @@ class Sampler:
             goes_on = looker.watch(_FLUSH_NS)
             self._describe(looker)
             self._taken += looker.take()
+            for row in self._threads.rows():
+                self._recorder.append(THREADS, row)
             if looker.full:
                 looker.forget()
                 self._copies.clear()
@@ -200,14 +205,28 @@ class Sampler:
                 self.flush()
             looker.slot_ns = self.slot_ns
 
-    def _describe(self, looker: Any) -> None:
+    def _stack_of(self, ident: int) -> int | None:
+        """The id of the stack at which a thread is that waits for the interpreter; None where it cannot be read."""
+        self._describe(self._looker)
+        spots = self._looker.spots(ident)
+        if spots and spots not in self._thread_stacks and len(self._thread_stacks) < MOST_STACKS:
+            stack = self._describe(self._looker)
+            if stack is not None:
+                self._thread_stacks[spots] = stack
+        return self._thread_stacks.get(spots)
+
+    def _describe(self, looker: Any) -> int | None:
+        """Describe the stacks that were seen since the last call; the id of the last one, None if there is none."""
         fresh = looker.fresh()
         if fresh is None:
-            return
+            return None
         codes, first, stacks = fresh
         self._copies += [CopiedCode(*code) for code in codes]
+        stack = None
         for number, pairs in enumerate(stacks, first):
-            looker.name(number, self._id_of(pairs))
+            stack = self._id_of(pairs)
+            looker.name(number, stack)
+        return stack
 
     def _id_of(self, pairs: tuple[int, ...]) -> int:
         """The id of a stack of copies, number, offset, …; negative: stepscope's own, or nothing to be seen."""

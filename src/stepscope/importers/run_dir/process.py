@@ -14,6 +14,7 @@ from stepscope.importers.run_dir.outer_steps import outer_steps
 from stepscope.importers.run_dir.sources import add_sources
 from stepscope.importers.run_dir.stacks import add_stacks
 from stepscope.importers.run_dir.steps import add_steps
+from stepscope.importers.run_dir.thread_times import add_thread_times
 from stepscope.run_format import files
 
 __all__ = ["Process", "add_process", "add_recorded", "find_processes", "is_process"]
@@ -230,6 +231,7 @@ def _add_clocked(process: Process, windows: list[Row], known: set[tuple[str, int
         note("no reading of the clocks in steps.bin and process.json: spans of loading left out", int(left))
         return
     clock.add("start", [process.about.get("clock")], sink)
+    add_thread_times(process.folder, clock, note, sink)
     for window in windows:
         read = window.get("clocks")
         clock.add(f"window {number(window.get('window'))}", read if isinstance(read, list) else [], sink)

@@ -16,7 +16,7 @@ from stepscope.importers.run_dir.steps import series
 from stepscope.run_format.files import LINES
 from stepscope.run_format.records import FLAG_COLLECTOR
 
-__all__ = ["add_stacks", "add_worker_stacks"]
+__all__ = ["add_stacks", "add_worker_stacks", "described_stacks"]
 
 PHASES = ("other", "data_wait", "forward", "backward", "optimizer")
 
@@ -77,7 +77,7 @@ def _read_samples(folder: AnyPath, note: Note) -> Records | None:
 
 def _samples(folder: AnyPath, rows: npt.NDArray[np.void], to_epoch: int, note: Note) -> dict[str, pl.Series]:
     """Times, weights and frames of samples."""
-    frames = _frames(folder, note)
+    frames = described_stacks(folder, note)
     stacks, which, counts = np.unique(rows["stack"], return_inverse=True, return_counts=True)
     found = [frames.get(stack) for stack in stacks.tolist()]
     missing = np.array([frame is None for frame in found])
@@ -96,7 +96,7 @@ def _samples(folder: AnyPath, rows: npt.NDArray[np.void], to_epoch: int, note: N
 _FRAME = ("file", "line", "function", "text", "expression", "call", "leaf", "between", "frames", "texts")
 
 
-def _frames(folder: AnyPath, note: Note) -> dict[int, Row]:
+def described_stacks(folder: AnyPath, note: Note) -> dict[int, Row]:
     """Columns of stacks by stack id."""
     frames: dict[int, Row] = {}
     for row in read_lines(folder / "frames.jsonl", note):

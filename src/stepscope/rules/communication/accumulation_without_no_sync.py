@@ -69,7 +69,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=int(min(part[0] * saved, worst.step)),
             high_ns=int(min(part[1] * saved, worst.step)),
             step_ns=int(worst.step),
-            basis="exposed communication but that of one reduction",
+            basis="all reductions of a step but one",
             confidence="structural",
             pool="communication",
         ),

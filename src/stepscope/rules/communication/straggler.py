@@ -15,8 +15,8 @@ it may use.
 
 ## How the gain is predicted
 High end: the delay, which is the time by which the rank comes after the last of the others, summed over the collectives
-of a step. If its cause is not known, only what remains when the work is shared evenly. Low end: half of it, because
-part of it may hide behind computing, and the next slowest rank is not far.
+of a step. If its cause is not known, or the rank computes longer on the CPU, only what remains when the work is shared
+evenly. Low end: half of it, because part of it may hide behind computing, and the next slowest rank is not far.
 
 ## When it is wrong
 Durations are compared, not clocks, so clocks that differ do no harm. A rank that comes late to its first collective of
@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from stepscope.analyses.bound.lib.straggler import LateRank, late_rank
 from stepscope.analyses.communication.collectives import collectives
 from stepscope.analyses.host.lib.model_places import model_places
+from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Cause, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run
@@ -52,16 +53,16 @@ def check(run: Run) -> Iterator[Finding]:
     yield Finding(
         title=Title(_WORDS[found.cause], (str(found.rank), Value(found.delay, "ns"))),
         cause=_CAUSES[found.cause],
-        evidence=_evidence(found),
+        evidence=_evidence(run, found),
         gain=Gain(
             low_ns=int(_saved(run, found) / 2),
             high_ns=int(_saved(run, found)),
             step_ns=int(found.step),
-            basis="time from the arrival of the last other rank to that of this rank",
+            basis="delay of this rank behind the last of the others",
             confidence="structural",
             pool="communication",
         ),
-        advice=_ADVICE[found.cause],
+        advice=_advice(run, found),
         ranks=(found.rank,),
         where=model_places(run, found.rank) if found.cause != "input" else (),
     )
@@ -70,10 +71,17 @@ def check(run: Run) -> Iterator[Finding]:
 def _saved(run: Run, found: LateRank) -> float:
     """All of the delay where its cause can go; else what remains of work that all ranks share evenly."""
     ranks = max(2, run.optional("processes", "rank")["rank"].n_unique())
-    return min(found.delay, found.step) * (1.0 if found.cause != "unknown" else 1 - 1 / ranks)
+    goes = found.cause == "input" or (found.cause == "compute" and has_gpu(run))
+    return min(found.delay, found.step) * (1.0 if goes else 1 - 1 / ranks)
 
 
-def _evidence(found: LateRank) -> tuple[Evidence, ...]:
+def _advice(run: Run, found: LateRank) -> tuple[Advice, ...]:
+    """Of a rank that computes longer on the CPU the clock of a GPU is no business."""
+    first, *others = _ADVICE[found.cause]
+    return tuple(others) if found.cause == "compute" and not has_gpu(run) else (first, *others)
+
+
+def _evidence(run: Run, found: LateRank) -> tuple[Evidence, ...]:
     rows = (
         Evidence(
             label="delay per step", value=found.delay, unit="ns", source="late_ranks", share=found.delay / found.step
@@ -91,7 +99,8 @@ def _evidence(found: LateRank) -> tuple[Evidence, ...]:
         return (rows[0], Evidence(label=label, value=found.extra, unit="ns", source="steps"), rows[1])
     if found.cause == "compute":
         label = "extra compute time"
-        return (rows[0], Evidence(label=label, value=found.extra, unit="ns", source="device_time"), rows[1])
+        source = "device_time" if has_gpu(run) else "operators"
+        return (rows[0], Evidence(label=label, value=found.extra, unit="ns", source=source), rows[1])
     return rows
 
 
@@ -114,7 +123,11 @@ _ADVICE = {
             code="nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE -i LOCAL_RANK  # AMD: rocm-smi",
             language="shell",
         ),
-        Advice(text="Balance batch lengths between ranks: bucket by length, or pack samples"),
+        Advice(
+            text="Balance batch lengths between ranks: bucket by length, or pack samples",
+            code="order = sorted(range(len(dataset)), key=lambda index: len(dataset[index]))\n"
+            "own = order[rank::world_size]  # each rank has short and long ones",
+        ),
     ),
     "unknown": (
         Advice(

@@ -34,6 +34,8 @@ process looks busy. The work of a framework is known only by the names of its fu
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
@@ -63,7 +65,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _lines(run: Run) -> Iterator[Finding]:
-    told: dict[int, float] = {}
+    told = _collecting(run)
     for group in line_groups(run):
         for rank, time in group.times.items():
             told[rank] = told.get(rank, 0.0) + time
@@ -74,6 +76,12 @@ def _lines(run: Run) -> Iterator[Finding]:
     if spread:
         worst_spread = max(spread, key=lambda row: row.host / row.step)
         yield _of_spread(worst_spread, tuple(row.rank for row in spread))
+
+
+def _collecting(run: Run) -> dict[int, float]:
+    """Time in the garbage collector in ns per step, of which another rule tells, by rank."""
+    means = run.optional("steps", "rank", "gc").group_by("rank").agg(pl.col("gc").fill_null(0).mean())
+    return dict(means.iter_rows())
 
 
 def _of_spread(row: SpreadLines, ranks: tuple[int, ...]) -> Finding:

@@ -45,9 +45,12 @@ _COMPILER = (
 )
 _ADVICE = (
     Advice(
-        text="Mark the size that changes as dynamic",
-        code="torch._dynamo.mark_dynamic(inputs, 0)  # before the first call\n"
-        "model = torch.compile(model, dynamic=True)  # or so",
+        text="Compile for sizes that change",
+        code="model = torch.compile(model, dynamic=True)",
+    ),
+    Advice(
+        text="Or name the dimension that changes",
+        code="torch._dynamo.mark_dynamic(inputs, 1)  # here the second one, before the first call",
     ),
     Advice(text="See which guard fails", code="TORCH_LOGS=recompiles python train.py", language="shell"),
 )
@@ -103,9 +106,9 @@ def _finding(share: float, step: float, own: pl.DataFrame, ranks: tuple[int, ...
         ),
         gain=Gain(
             low_ns=int(0.7 * share * step),
-            high_ns=int(min(1.4 * share * step, step)),
+            high_ns=int(min(1.4 * share, 1 - (1 - share) / 2) * step),  # half of the other time stays at least
             step_ns=int(step),
-            basis="samples in the compiler, of the mean step",
+            basis="sampled time in the compiler",
             confidence="structural",
             pool="host",
         ),

@@ -21,6 +21,7 @@ An algorithm that decides by a value in each step has to read it. One read per s
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.run import Run
@@ -31,17 +32,23 @@ from stepscope.models.sampled_code import sampled_code
 __all__ = ["RULE"]
 
 _CALLS = r"\.(item|tolist)\(\)|\bfloat\(\w+(\[|\.)"
+_WHOLE = "Compute on the whole tensor instead of on single values, then read the result once"
 _ADVICE = (
     Advice(
-        text="Compute on the whole tensor instead of on single values, then read the result once",
+        text=_WHOLE,
         code="values = torch.stack([value.norm() for value in tensors])  # one tensor\n"
         "if step % 50 == 0:\n    log(values.tolist())",
     ),
 )
+_COUNT_ADVICE = (
+    Advice(text=_WHOLE, code="right = (scores.argmax(dim=1) == labels).sum()  # of all rows at once\nright.item()"),
+)
 
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from sampled_code(run, "Reading single values at {} takes {} per step ({})", _ADVICE, calls=_CALLS)
+    for finding in sampled_code(run, "Reading single values at {} takes {} per step ({})", _ADVICE, calls=_CALLS):
+        counts = "argmax" in finding.where[0].text
+        yield replace(finding, advice=_COUNT_ADVICE) if counts else finding
 
 
 def example(synth: Synth, fixed: bool) -> None:

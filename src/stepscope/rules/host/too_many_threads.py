@@ -68,7 +68,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=int(min(LEAST * lost, most := worst["step"] * (1 - worst["cores"] / count))),
             high_ns=int(min(WITH_OPERATORS * lost, most)),
             step_ns=int(worst["step"]),
-            basis="0.8 to 1.5 times the core wait of the main thread: operator threads wait too",
+            basis="core wait of the main thread, and of operator threads",
             confidence="structural",
         ),
         advice=thread_advice(max(1, cores // len(threads))),

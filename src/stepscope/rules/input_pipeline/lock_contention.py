@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
         title=_title(share, where),
         cause="data-reading",
         evidence=_evidence(found, share, samples),
-        gain=gain(found, changes, "75 % to 100 % less lock wait"),
+        gain=gain(found, changes, "lock wait 75 % to 100 % shorter"),
         advice=_ADVICE,
         ranks=found.ranks,
         where=where,

@@ -75,7 +75,7 @@ def _finding(run: Run, worst: WeightUses, size: int, ranks: tuple[int, ...]) -> 
             low_ns=int(saved / 2),
             high_ns=int(saved),
             step_ns=int(worst.step),
-            basis="seven of eight calls of short operators, for the same samples",
+            basis="8× the batch: an eighth of the calls for the same samples",
             confidence="structural",
             pool="repeated-steps",
         ),

@@ -53,7 +53,7 @@ def check(run: Run) -> Iterator[Finding]:
     sizes: tuple[int, ...] = run.per_rank(_scores, chain)
     size = max(sizes, default=0)
     yield Finding(
-        title=Title("Attention without a fused kernel takes {} per step for its scores ({})", worst.takes),
+        title=Title("Attention in single operators, not one fused kernel, takes {} per step ({})", worst.takes),
         cause="operator",
         evidence=(
             worst.evidence("softmax, mask, dropout, scaling"),

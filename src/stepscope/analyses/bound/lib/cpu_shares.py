@@ -14,6 +14,7 @@ from stepscope.analyses.bound.lib.device_shares import inflated_by
 from stepscope.analyses.bound.lib.exposed_time import Exposed, exposed_communication
 from stepscope.analyses.bound.lib.whole_recordings import whole_recordings
 from stepscope.analyses.host.host_work import host_work
+from stepscope.analyses.host.lib.gil_waits import GilWait, gil_waits
 from stepscope.analyses.host.lib.host_lines import host_lines
 from stepscope.analyses.host.lib.recording_cost import recording_per_step
 from stepscope.analyses.lib.result_tables import RECORD_TRACE
@@ -84,6 +85,11 @@ def _of_rank(run: Run, row: dict[str, float]) -> Shares:
     model = max(0.0, step - (wait or 0.0) - other)
     host = max(named, other + min(outside or 0.0, model))
     known = outside is not None or _has_samples(run, rank)
+    held = _held_interpreter(run, rank)
+    if held is not None:
+        part = (held.idle + held.ready) / step
+        wait = wait * (1 - part) if wait and held.loads else wait
+        named = host = max(host, min(part * step, step - (wait or 0.0)))
     return Shares(
         rank=rank,
         step=step,
@@ -98,6 +104,14 @@ def _of_rank(run: Run, row: dict[str, float]) -> Shares:
         recording=0.0 if row["timed"] else min(recording_per_step(run, rank), host) / step,
         slowed_by=() if row["timed"] else inflated_by(run, rank),
     )
+
+
+def _held_interpreter(run: Run, rank: int) -> GilWait | None:
+    """Another Python thread that keeps the training thread from running, also while that loads data itself."""
+    try:
+        return next((row for row in gil_waits(run) if row.rank == rank), None)
+    except MissingData:
+        return None
 
 
 def _model_share(run: Run, rank: int, other: float) -> float:

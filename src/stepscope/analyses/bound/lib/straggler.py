@@ -1,5 +1,6 @@
 """The one rank that the others wait for, if there is one, and what it does meanwhile."""
 
+from collections import Counter
 from dataclasses import dataclass
 from math import sqrt
 from statistics import median
@@ -8,6 +9,8 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.device_shares import idle_by_rank
 from stepscope.analyses.communication.late_ranks import late_ranks
+from stepscope.analyses.lib.trace_phases import traced_steps
+from stepscope.analyses.operators.operators import operators
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
@@ -117,8 +120,20 @@ def _waits(run: Run) -> dict[int, float]:
 
 
 def _computing(run: Run) -> dict[int, float]:
-    """Mean time in a step in which a kernel computes, by rank; nothing where the CPU computes."""
-    return {rank: row.compute for rank, row in idle_by_rank(run).items()}
+    """Mean time in a step in which a kernel computes, by rank; where the CPU computes, an operator."""
+    kernels = {rank: row.compute for rank, row in idle_by_rank(run).items()}
+    return kernels or _computing_on_hosts(run)
+
+
+def _computing_on_hosts(run: Run) -> dict[int, float]:
+    """Own time of operators per traced step, without collectives, which wait in theirs; nothing without a trace."""
+    try:
+        own = operators(run).filter(pl.col("name").str.starts_with("aten::"))
+    except MissingData:
+        return {}
+    steps = Counter(step.rank for step in traced_steps(run))
+    sums = own.group_by("rank").agg(pl.col("host_self").sum())
+    return {rank: time / steps[rank] for rank, time in sums.iter_rows() if steps[rank]}
 
 
 def delay_by_late_rank(run: Run, rank: int) -> float:

@@ -38,7 +38,7 @@ def _bars(mine: pl.DataFrame, *, several: bool) -> list[Block]:
     bars = mine.group_by(pl.int_range(pl.len()) // size, maintain_order=True).agg(
         pl.col("step").first(), pl.col("duration", *PHASES).mean().round().cast(pl.Int64)
     )
-    title = "Each step" if size == 1 else "Steps, each bar the mean of several"
+    title = "Each step" if size == 1 else "Steps (a bar is the mean of several)"
     if several:
         title += f", rank {mine.item(0, 'rank')}"
     lines = Lines(title, "step", None, "ns", _lines(bars), stacked=True)
