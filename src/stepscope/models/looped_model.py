@@ -32,7 +32,7 @@ def loop_finding(
     title: Title,
     advice: tuple[Advice, ...],
     ranks: tuple[int, ...],
-    part: tuple[float, float] = (0.5, 1.0),
+    part: tuple[float, float] = (0.5, 1.2),
 ) -> Finding:
     """What is said of such a loop but for title and advice: short operators are called once instead of `uses` times.
 
@@ -51,7 +51,7 @@ def loop_finding(
         ),
         gain=Gain(
             low_ns=int(part[0] * saved),
-            high_ns=int(part[1] * saved),
+            high_ns=int(min(part[1] * saved, worst.step)),
             step_ns=int(worst.step),
             basis="short operators of all passes but one",
             confidence="structural",

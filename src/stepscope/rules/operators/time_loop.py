@@ -13,8 +13,8 @@ Each call costs Python, the dispatcher and functions of autograd, some 90 µs wh
 last one.
 
 ## How the gain is predicted
-A part of the time of forward and backward outside of operators of 50 µs and more: 0.35 to 0.7 with LSTMCell, 0.1 to
-0.2 with the others. Measured on a CPU: nn.LSTM saves 26 to 70 % of a step, nn.GRU 0 to 17 %.
+A part of the time of forward and backward outside of operators of 50 µs and more: 0.35 to 0.7 with LSTMCell, 0 to
+0.4 with the others. Measured on a CPU: nn.LSTM saves 26 to 70 % of a step, nn.GRU 0 to 31 %.
 
 ## When it is wrong
 A decoder that feeds its own output back needs the loop. `torch.compile` helps there.
@@ -31,7 +31,7 @@ from stepscope.models.looped_model import MANY, MIN_SHARE, loop_example, loop_fi
 __all__ = ["RULE"]
 
 OF_LSTM = (0.35, 0.7)  # of the time in short operators; a whole step with LSTMCell was 26 to 70 % shorter
-OF_OTHERS = (0.1, 0.2)  # a step with GRUCell was 0 to 17 % shorter: nn.GRU loops, too, in C++
+OF_OTHERS = (0.0, 0.4)  # a step with GRUCell was 0 to 31 % shorter: nn.GRU loops, too, in C++
 _ADVICE = (
     Advice(
         text="Go over the whole sequence in one call",

@@ -46,7 +46,7 @@ def gil_waits(run: Run) -> tuple[GilWait, ...]:
             raise MissingData("CPU times of Python threads", how=_HOW)
         return ()
     steps = steady_steps(run)
-    if steps["rank"].n_unique() > 1 or gpu_ranks(run):
+    if run.optional("steps", "rank")["rank"].n_unique() > 1 or gpu_ranks(run):
         return ()
     found = (_of_rank(run, times, steps.filter(rank=rank), rank) for rank in steps["rank"].unique())
     return tuple(wait for wait in found if wait is not None and wait.idle >= MIN_SHARE * wait.step)
