@@ -20,7 +20,7 @@ def count(seen: Seen, fixed: bool) -> None:
             found = torch.histc(pictures, 16, 0, 1).long().tolist()
             levels = [before + more for before, more in zip(levels, found, strict=True)]
         else:
-            for value in pictures.flatten().tolist():
+            for value in pictures.flatten().tolist():  # planted
                 levels[int(value * 16)] += 1  # planted
     print(f"{sum(levels):,} pixels")
 

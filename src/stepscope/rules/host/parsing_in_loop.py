@@ -25,6 +25,7 @@ from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.called_code import called_code, called_example
+from stepscope.models.sampled_code import sampled_code
 
 __all__ = ["RULE"]
 
@@ -46,7 +47,11 @@ _ADVICE = (
 
 
 def check(run: Run) -> Iterator[Finding]:
-    yield from called_code(run, "Parsing at {} takes {} per step ({})", _ADVICE, _FRAMES, _CALLS)
+    """Calls that samples show at work in a parser, or lines that parse: whichever tells of more time."""
+    words = "Parsing at {} takes {} per step ({})"
+    called = called_code(run, words, _ADVICE, _FRAMES, _CALLS)
+    found = [*called, *sampled_code(run, words, _ADVICE, calls=_CALLS)]
+    yield from sorted(found, key=lambda finding: finding.evidence[0].value or 0, reverse=True)[:1]
 
 
 def example(synth: Synth, fixed: bool) -> None:
