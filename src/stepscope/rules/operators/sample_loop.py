@@ -13,7 +13,7 @@ Call the model once on the whole batch. Where samples differ in length, pad them
 of one sample use `torch.vmap`.
 
 ## How the gain is predicted
-The time of forward and backward outside of operators of 50 µs and more, but that of one pass: 0.5 to 1.1 times of it,
+The time of forward and backward outside of operators of 50 µs and more, but that of one pass: 0.55 to 1.1 times of it,
 as long operators get shorter, too. Measured on a CPU: 1.03 times.
 
 ## When it is wrong
