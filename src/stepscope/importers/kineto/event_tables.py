@@ -161,13 +161,10 @@ def _add_instants(rows: Rows, identity: Identity, note: Note, sink: Sink) -> Non
 
 def add_threads(metadata: list[Event], identity: Identity, sink: Sink) -> None:
     """Names of threads; of several names of one thread the last holds."""
-    found: dict[tuple[str, str], str] = {}
-    for event in metadata:
-        arguments = event.get("args")
-        name = arguments.get("name") if isinstance(arguments, dict) else None
-        if event.get("name") == "thread_name" and isinstance(name, str):
-            pid, thread = located((event.get("pid"), event.get("tid")))
-            found[pid, thread] = name
+    of_threads = [event for event in metadata if event.get("name") == "thread_name"]
+    ids = zip(*(located(event.get(member) for event in of_threads) for member in ("pid", "tid")), strict=True)
+    given = (arguments.get("name") for arguments in map(_given, of_threads))
+    found = {key: name for key, name in zip(ids, given, strict=True) if isinstance(name, str)}
     sink.add(
         "threads",
         {
@@ -177,6 +174,11 @@ def add_threads(metadata: list[Event], identity: Identity, sink: Sink) -> None:
             "name": list(found.values()),
         },
     )
+
+
+def _given(event: Event) -> Event:
+    arguments = event.get("args")
+    return arguments if isinstance(arguments, dict) else {}
 
 
 def _common(rows: Rows, identity: Identity) -> Columns:

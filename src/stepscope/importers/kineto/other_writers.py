@@ -37,8 +37,12 @@ _WAIT = (
 
 def adopt(metadata: list[Event], identity: Identity, sink: Sink) -> None:
     """Make device work and operators of such events, which `sink` holds as host events of kind other."""
-    names = {located([event.get("pid")])[0]: _name(event, "name") for event in metadata
-             if event.get("name") == "process_name"}  # fmt: skip
+    processes = [event for event in metadata if event.get("name") == "process_name"]
+    names = dict(
+        zip(
+            located(event.get("pid") for event in processes), (_name(event, "name") for event in processes), strict=True
+        )
+    )
     tasks = [pid for pid, name in names.items() if name in _TASKS]
     groups = [pid for pid, name in names.items() if name in _COLLECTIVES] if tasks else []
     if tasks:
