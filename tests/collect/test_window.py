@@ -128,8 +128,10 @@ def test_step_zero_cannot_be_traced_so_step_one_is(run_job: RunJob) -> None:
     assert outcome(job) == [("recorded", 1, 2, "window-000.pt.trace.json")]
 
 
+@pytest.mark.alone
 def test_a_step_with_too_many_events_is_never_recorded(run_job: RunJob) -> None:
-    job = run_job("window = window(SCHEDULE, trace_events=20_000); train(window, 8, operators=3000); window.close()")
+    script = "window = window(SCHEDULE, trace_events=20_000); train(window, 8, operators=3000); window.close()"
+    job = run_job(script, WHOLE_LOOK)
     assert outcome(job) == [("abandoned", 4, 6, None)]
     assert "a step holds about " in job["windows"][0]["reason"]
     assert job["windows"][0]["step_events"] == pytest.approx(12 * 3000, rel=0.1)
@@ -137,6 +139,7 @@ def test_a_step_with_too_many_events_is_never_recorded(run_job: RunJob) -> None:
     assert not list(job["directory"].glob("*.json"))
 
 
+@pytest.mark.alone
 def test_as_many_steps_as_the_events_allow(run_job: RunJob) -> None:
     script = "window = window(SCHEDULE, trace_events=90_000, trace_seconds=120); train(window, 8, operators=3000)"
     job = run_job(script, WHOLE_LOOK)

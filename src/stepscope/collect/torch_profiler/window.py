@@ -45,7 +45,6 @@ __all__ = ["Window"]
 
 DROP_AFTER_STOP_NS = 20_000_000_000
 """A stop that took so long (millions of events) announces an export of minutes and a file of gigabytes: dropped."""
-
 _LEFT_OPEN = "an annotation of the script lasts longer than a step: torch's profiler must not run again while it does"
 
 _kept_by_child: list[Any] = []  # freeing a running profiler makes torch print
