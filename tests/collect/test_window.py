@@ -147,6 +147,7 @@ def test_as_many_steps_as_the_events_allow(run_job: RunJob) -> None:
     assert job["windows"][0]["reason"].startswith("2 of 3 steps: a step holds about ")
 
 
+@pytest.mark.alone
 def test_where_one_step_fits_the_look_is_the_trace(run_job: RunJob) -> None:
     script = "window = window(SCHEDULE, trace_events=50_000, any_step=True); train(window, 8, operators=3000)"
     job = run_job(script, WHOLE_LOOK)
@@ -163,6 +164,7 @@ def test_where_one_step_fits_the_look_is_the_trace(run_job: RunJob) -> None:
     assert sum(event["name"] == "Optimizer.step#SGD.step" for event in trace) == 1
 
 
+@pytest.mark.alone
 def test_steps_that_were_asked_for_are_recorded_after_the_look(run_job: RunJob) -> None:
     job = run_job("window = window(SCHEDULE, trace_events=50_000); train(window, 8, operators=3000)", WHOLE_LOOK)
     assert outcome(job) == [("recorded", 4, 4, "window-000.pt.trace.json")]
