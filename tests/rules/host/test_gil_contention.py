@@ -45,8 +45,9 @@ def test_a_wait_for_workers_is_not_one_for_the_interpreter() -> None:
 
 
 def test_jobs_that_wait_for_a_device_or_another_rank_are_left_out() -> None:
-    on_gpu, of_two = job(), job()
+    on_gpu, of_two, one_of_two = job(), job(), job()
     on_gpu.add("devices", rank=0, device=0, name="H100")
     of_two.step(0, 0, 200, rank=1, forward=100, backward=100, optimizer=0)
     assert (len(found(job())), found(on_gpu)) == (1, [])
-    assert found(of_two) == []
+    one_of_two.add("processes", rank=0, pid="8", world_size=2)
+    assert found(of_two) == found(one_of_two) == []

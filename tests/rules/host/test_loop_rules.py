@@ -116,3 +116,10 @@ def test_compiling_is_told_from_running_compiled_code() -> None:
     called_example(loading, False, text="model(x)", call=call, leaf="/tmp/torchinductor_me/ca/cab.py:1 <module>")
     assert not found("recompilation", running)
     assert found("recompilation", loading)
+
+
+def test_functions_of_torch_func_are_not_the_compiler() -> None:
+    synth = Synth()
+    call, leaf = "torch/_functorch/apis.py:449 wrapper", "torch/_functorch/eager_transforms.py:1280 grad_and_value_impl"
+    called_example(synth, False, text="gradients = grad(loss)(parameters)", call=call, leaf=leaf)
+    assert not found("recompilation", synth)

@@ -16,7 +16,6 @@ MOST_THREADS = 16
 """Threads that are read: a job with more has a pool of them, of which any will do as an example."""
 
 BUSY = 0.02  # of a core: threads that only look after something take less
-NEVER = (0, 0, 0)
 
 
 class ThreadTimes:
@@ -29,27 +28,31 @@ class ThreadTimes:
     def rows(self) -> Iterator[dict[str, Any]]:
         """What the threads did since the last call: `thread`, `training`, `time`, `span`, `cpu` and `ready` in ns, and
         the stack that a busy one is at, or None. Nothing while all others rest."""
-        threading = sys.modules.get("threading")
-        if threading is None or len(threading._active) < 2:
+        active = getattr(
+            sys.modules.get("threading"), "_active", {}
+        )  # its own calls take a lock that a fork would keep
+        before, self._before = self._before, {}
+        if len(active) < 2:
             return
-        told = [self._row(ident, thread) for ident, thread in list(threading._active.items())[:MOST_THREADS]]
+        told = [self._row(ident, thread, before) for ident, thread in list(active.items())[:MOST_THREADS]]
         rows = [row for row in told if row is not None]
         busy = [row for row in rows if not row["training"] and row["cpu"] >= BUSY * row["span"]]
         for row in rows:
             if busy and (row["training"] or row in busy):
                 yield {**row, "stack": None if row["training"] else self._stack_of(row["ident"])}
 
-    def _row(self, ident: int, thread: Any) -> dict[str, Any] | None:
-        """None at first sight, and of a thread that has ended."""
+    def _row(self, ident: int, thread: Any, before: dict[int, tuple[int, int, int]]) -> dict[str, Any] | None:
+        """None at first sight, of a thread that has ended, and of what only looks like a thread, as in gevent."""
+        native = int(getattr(thread, "native_id", None) or 0)
         try:
-            with open(f"/proc/self/task/{thread.native_id}/schedstat", "rb") as file:
+            with open(f"/proc/self/task/{native}/schedstat", "rb") as file:
                 cpu, ready = (int(figure) for figure in file.read().split()[:2])
         except (OSError, ValueError):
             return None
         now = time.monotonic_ns()
-        before, self._before[ident] = self._before.get(ident, NEVER), (now, cpu, ready)
-        if before is NEVER:
+        self._before[native] = (now, cpu, ready)
+        if native not in before:
             return None
-        training = ident == self._training
-        told = {"ident": ident, "thread": thread.name, "training": training, "time": now, "span": now - before[0]}
-        return {**told, "cpu": cpu - before[1], "ready": ready - before[2]}
+        then, cpu_then, ready_then = before[native]
+        told = {"ident": ident, "thread": str(thread.name), "training": ident == self._training}
+        return {**told, "time": now, "span": now - then, "cpu": cpu - cpu_then, "ready": ready - ready_then}

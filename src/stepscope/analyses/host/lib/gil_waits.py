@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from stepscope.analyses.lib.sample_work import gpu_ranks
+from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.analyses.steps.steady_steps import steady_steps
-from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
 
@@ -16,7 +16,6 @@ MIN_SECONDS = 3  # that were read: the first one or two hold the start of the th
 BUSY = 0.2  # of a core: the thread must have computed this much
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 OF_IDLE = 0.5  # of the idle time: the thread's CPU time must explain so much of it
-_HOW = "run it with `stepscope run -- COMMAND`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +38,21 @@ class GilWait:
 
 def gil_waits(run: Run) -> tuple[GilWait, ...]:
     """A row for each rank of a job of one process on the CPU in which a thread is busy. Of several processes, and
-    where a GPU computes, a thread that sleeps may wait for them. Raises MissingData where nothing tells of threads."""
-    times = run.optional("thread_times")
-    if times.is_empty():
-        if run.optional("processes").drop_nulls("probe").is_empty():
-            raise MissingData("CPU times of Python threads", how=_HOW)
+    where a GPU computes, a thread that sleeps may wait for them. Raises MissingData without steps and samples."""
+    steps, times = steady_steps(run), run.optional("thread_times")
+    if _has_more_ranks(run) or gpu_ranks(run):
         return ()
-    steps = steady_steps(run)
-    if run.optional("steps", "rank")["rank"].n_unique() > 1 or gpu_ranks(run):
+    if times.is_empty():
+        steady_samples(run)  # who takes them reads the times, too
         return ()
     found = (_of_rank(run, times, steps.filter(rank=rank), rank) for rank in steps["rank"].unique())
     return tuple(wait for wait in found if wait is not None and wait.idle >= MIN_SHARE * wait.step)
+
+
+def _has_more_ranks(run: Run) -> bool:
+    """Of the job: what is open may be one rank of it."""
+    world = run.optional("processes", "world_size")["world_size"].drop_nulls()
+    return run.optional("steps", "rank")["rank"].n_unique() > 1 or bool((world > 1).any())
 
 
 def _of_rank(run: Run, times: pl.DataFrame, steps: pl.DataFrame, rank: int) -> GilWait | None:
