@@ -26,6 +26,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from stepscope.analyses.lib.compiler_frames import COMPILER
 from stepscope.analyses.lib.result_tables import RECORD_TRACE_ON_GPU
 from stepscope.core.errors import DEVICE_WORK, MissingData
 from stepscope.core.run import Run, chain
@@ -40,13 +41,8 @@ _TORCH_HOST = re.compile(
 _TORCH_DATA = re.compile(r"^torch/utils/data/")
 _TORCH = re.compile(r"^(torch|functorch)/")
 
-# The compiler at work, and not what it made: its callback is the library frame below the user's, or it is innermost.
-_COMPILED_CALL = re.compile(r"^torch/_dynamo/eval_frame\.py:\d+ (__call__|catch_errors)$")
-_COMPILER = re.compile(
-    r"^torch/_dynamo/(convert_frame|symbolic_convert|bytecode_\w+|guards|output_graph|variables/|codegen|source)"
-    r"|^torch/_inductor/(compile_fx|graph|scheduler|codegen/|lowering|ir|fx_passes/|cpp_builder|async_compile|codecache"
-    r"|dtype_propagation)|^torch/fx/|^sympy/|^threading\.py:\d+ wait$"  # for another process that compiles
-)
+# The compiler at work, what it asks for algebra, and its wait for processes that compile.
+_COMPILES = re.compile(COMPILER + r"|^sympy/|^threading\.py:\d+ wait$")
 
 # Libraries that compute no model on the training thread; every other library may be one that holds models.
 _HELPERS = re.compile(
@@ -126,7 +122,7 @@ def _of_frames(call: str | None, leaf: str | None) -> str | None:
     if call is None:
         return None
     frames = (call, leaf or call)
-    if any(_TORCH_HOST.match(frame) for frame in frames) or _COMPILED_CALL.match(call) or _COMPILER.match(frames[1]):
+    if any(_TORCH_HOST.match(frame) for frame in frames) or _COMPILES.search("\n".join(frames)):
         return "host"
     if any(_TORCH.match(frame) for frame in frames):
         return "model"

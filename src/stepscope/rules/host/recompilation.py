@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from stepscope.analyses.lib.compiler_frames import COMPILER
 from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
@@ -37,12 +38,6 @@ __all__ = ["RULE"]
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 MIN_SAMPLES = 5  # fewer samples name no line
 PLACES = 3
-_COMPILER = (
-    r"(?m)/torchinductor_.* <module>$|^torch/_dynamo/eval_frame\.py:\d+ (__call__|catch_errors)$|^torch/_dynamo/("
-    r"convert_frame|symbolic_convert|bytecode_\w+|guards|output_graph|variables/|codegen|source)"
-    r"|^torch/(_functorch/(_aot_autograd/[^r]|aot_autograd|partitioners)|fx|_subclasses)/"
-    r"|^torch/_inductor/(compile_fx|graph|scheduler|codegen/|lowering|ir|fx_passes/|cpp_builder|async_compile|codecache)"
-)
 _ADVICE = (
     Advice(
         text="Compile for sizes that change",
@@ -82,7 +77,7 @@ def _compiles() -> pl.Expr:
     frames = pl.concat_str(
         "call", pl.col("between").cast(pl.List(pl.String)).list.join("\n"), "leaf", separator="\n", ignore_nulls=True
     )
-    return frames.str.contains(_COMPILER).fill_null(False)
+    return frames.str.contains(COMPILER).fill_null(False)
 
 
 def _time(own: pl.DataFrame) -> float:
