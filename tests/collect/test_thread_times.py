@@ -37,6 +37,25 @@ def test_a_busy_thread_is_told_beside_the_training_thread() -> None:
     assert own["cpu"] < 0.3 * own["span"]
 
 
+def test_a_long_job_tells_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stepscope.collect.line_sampler.thread_times.MOST_ROWS", 2)
+    thread = threading.Thread(target=burn, args=(time.monotonic() + 1.0,))
+    times = ThreadTimes(threading.get_ident(), lambda ident: None)
+    thread.start()
+    told = []
+    for _ in range(5):
+        told.append(len(list(times.rows())))
+        time.sleep(0.1)
+    thread.join()
+    assert told == [0, 2, 0, 2, 0]
+
+
+def test_what_only_looks_like_a_thread_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "_active", {1: object(), 2: object()})
+    times = ThreadTimes(1, lambda ident: None)
+    assert (list(times.rows()), list(times.rows())) == ([], [])
+
+
 def test_threads_that_rest_are_not_told() -> None:
     done = threading.Event()
     thread = threading.Thread(target=done.wait)

@@ -204,10 +204,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("cpu", pl.Int64, "ns", "CPU time of the thread in it"),
         Column("ready", pl.Int64, "ns", "time in it in which the thread was ready and had no core"),
         Column("file", pl.String, None, "file of the innermost frame of the user's own code at its end"),
-        Column("line", pl.Int64, None, "line of that frame"),
-        Column("function", pl.String, None, "function of that frame"),
-        Column("text", pl.String, None, "source line"),
-        Column("call", pl.String, None, "library frame directly below: file:line function; null: there is none"),
+        *_STACK,
     ),
     "sources": _ids(
         Column("file", pl.String, None, "file of the user's own code"),

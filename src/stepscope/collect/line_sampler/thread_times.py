@@ -15,6 +15,9 @@ __all__ = ["ThreadTimes"]
 MOST_THREADS = 16
 """Threads that are read: a job with more has a pool of them, of which any will do as an example."""
 
+MOST_ROWS = 10_000
+"""Rows, 2 MB, after which every second call is left out: three hours of one busy thread."""
+
 BUSY = 0.02  # of a core: threads that only look after something take less
 
 
@@ -24,10 +27,15 @@ class ThreadTimes:
     def __init__(self, training: int, stack_of: Callable[[int], int | None]) -> None:
         self._training, self._stack_of = training, stack_of
         self._before: dict[int, tuple[int, int, int]] = {}
+        self._calls = self._told = 0
+        self._every = 1
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What the threads did since the last call: `thread`, `training`, `time`, `span`, `cpu` and `ready` in ns, and
         the stack that a busy one is at, or None. Nothing while all others rest."""
+        self._calls += 1
+        if self._calls % self._every:
+            return
         active = getattr(
             sys.modules.get("threading"), "_active", {}
         )  # its own calls take a lock that a fork would keep
@@ -39,7 +47,10 @@ class ThreadTimes:
         busy = [row for row in rows if not row["training"] and row["cpu"] >= BUSY * row["span"]]
         for row in rows:
             if busy and (row["training"] or row in busy):
+                self._told += 1
                 yield {**row, "stack": None if row["training"] else self._stack_of(row["ident"])}
+        if self._told >= MOST_ROWS:
+            self._told, self._every = 0, 2 * self._every
 
     def _row(self, ident: int, thread: Any, before: dict[int, tuple[int, int, int]]) -> dict[str, Any] | None:
         """None at first sight, of a thread that has ended, and of what only looks like a thread, as in gevent."""

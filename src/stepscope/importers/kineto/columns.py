@@ -11,8 +11,8 @@ from stepscope.importers.kineto.decimals import whole_number
 from stepscope.importers.kineto.source import Note
 
 __all__ = [
-    "NAMELESS", "NOWHERE", "NO_NAME", "UNKNOWN", "Event", "as_json", "decimals", "finite", "identifiers", "located",
-    "names", "not_a_number", "texts", "whole_numbers",
+    "NAMELESS", "NOWHERE", "NO_NAME", "UNKNOWN", "Event", "as_json", "decimals", "finite", "given", "identifiers",
+    "located", "names", "not_a_number", "texts", "whole_numbers",
 ]  # fmt: skip
 
 Event = dict[str, Any]
@@ -73,6 +73,13 @@ def identifiers(values: Iterable[object]) -> list[str | None]:
 def located(ids: Iterable[object]) -> list[str]:
     """As `identifiers`; an event of no process or thread is put in one that is called UNKNOWN."""
     return [UNKNOWN if text is None else text for text in identifiers(ids)]
+
+
+def given(event: Event, key: str) -> str | None:
+    """The text that an event of metadata gives as argument `key`."""
+    arguments = event.get("args")
+    text = arguments.get(key) if isinstance(arguments, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def names(events: list[Event], note: Note) -> list[str]:

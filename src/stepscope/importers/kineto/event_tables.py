@@ -11,6 +11,7 @@ from stepscope.importers.kineto.columns import (
     UNKNOWN,
     Event,
     decimals,
+    given,
     identifiers,
     located,
     names,
@@ -163,8 +164,8 @@ def add_threads(metadata: list[Event], identity: Identity, sink: Sink) -> None:
     """Names of threads; of several names of one thread the last holds."""
     of_threads = [event for event in metadata if event.get("name") == "thread_name"]
     ids = zip(*(located(event.get(member) for event in of_threads) for member in ("pid", "tid")), strict=True)
-    given = (arguments.get("name") for arguments in map(_given, of_threads))
-    found = {key: name for key, name in zip(ids, given, strict=True) if isinstance(name, str)}
+    told = (given(event, "name") for event in of_threads)
+    found = {key: name for key, name in zip(ids, told, strict=True) if name is not None}
     sink.add(
         "threads",
         {
@@ -174,11 +175,6 @@ def add_threads(metadata: list[Event], identity: Identity, sink: Sink) -> None:
             "name": list(found.values()),
         },
     )
-
-
-def _given(event: Event) -> Event:
-    arguments = event.get("args")
-    return arguments if isinstance(arguments, dict) else {}
 
 
 def _common(rows: Rows, identity: Identity) -> Columns:

@@ -14,7 +14,7 @@ import polars as pl
 
 from stepscope.core.importing import Sink
 from stepscope.core.schema import TABLES, polars_schema
-from stepscope.importers.kineto.columns import Event, located
+from stepscope.importers.kineto.columns import Event, given, located
 from stepscope.importers.kineto.header import Identity
 
 __all__ = ["NOT_KNOWN", "adopt", "unknown"]
@@ -40,7 +40,7 @@ def adopt(metadata: list[Event], identity: Identity, sink: Sink) -> None:
     processes = [event for event in metadata if event.get("name") == "process_name"]
     names = dict(
         zip(
-            located(event.get("pid") for event in processes), (_name(event, "name") for event in processes), strict=True
+            located(event.get("pid") for event in processes), (given(event, "name") for event in processes), strict=True
         )
     )
     tasks = [pid for pid, name in names.items() if name in _TASKS]
@@ -108,7 +108,7 @@ def _threads(metadata: list[Event]) -> dict[tuple[str, str], str]:
     for event in metadata:
         if event.get("name") == "thread_name":
             pid, thread = located((event.get("pid"), event.get("tid")))
-            found[pid, thread] = _name(event, "name") or thread
+            found[pid, thread] = given(event, "name") or thread
     return found
 
 
@@ -116,13 +116,7 @@ def _device(metadata: list[Event], tasks: list[str]) -> int:
     """The number of the NPU, which the label of its process ends in; a process uses one, 0 if nothing says which."""
     for event in metadata:
         if event.get("name") == "process_labels" and located([event.get("pid")])[0] in tasks:
-            number = _NUMBER.search(_name(event, "labels") or "")
+            number = _NUMBER.search(given(event, "labels") or "")
             if number and len(number[1]) < 6:
                 return int(number[1])
     return 0
-
-
-def _name(event: Event, key: str) -> str | None:
-    arguments = event.get("args")
-    name = arguments.get(key) if isinstance(arguments, dict) else None
-    return name if isinstance(name, str) else None

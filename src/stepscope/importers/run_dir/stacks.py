@@ -16,7 +16,7 @@ from stepscope.importers.run_dir.steps import series
 from stepscope.run_format.files import LINES
 from stepscope.run_format.records import FLAG_COLLECTOR
 
-__all__ = ["add_stacks", "add_worker_stacks", "described_stacks"]
+__all__ = ["FRAME", "add_stacks", "add_worker_stacks", "described_stacks"]
 
 PHASES = ("other", "data_wait", "forward", "backward", "optimizer")
 
@@ -88,12 +88,13 @@ def _samples(folder: AnyPath, rows: npt.NDArray[np.void], to_epoch: int, note: N
         "weight": series(rows["weight"]),
         **{
             name: pl.Series([frame and frame[name] for frame in found], dtype=schema[name]).gather(which)
-            for name in _FRAME
+            for name in FRAME
         },
     }
 
 
-_FRAME = ("file", "line", "function", "text", "expression", "call", "leaf", "between", "frames", "texts")
+FRAME = ("file", "line", "function", "text", "expression", "call", "leaf", "between", "frames", "texts")
+"""Columns of a described stack."""
 
 
 def described_stacks(folder: AnyPath, note: Note) -> dict[int, Row]:

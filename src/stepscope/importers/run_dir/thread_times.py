@@ -1,19 +1,17 @@
 """CPU times of the Python threads of one process."""
 
-import polars as pl
+from typing import Any
 
 from stepscope.core.importing import Sink
 from stepscope.core.paths import AnyPath
-from stepscope.core.schema import TABLES, polars_schema
 from stepscope.importers.run_dir.clocks import Clock
 from stepscope.importers.run_dir.json_files import Note, Row, flag, number, read_lines, word
-from stepscope.importers.run_dir.stacks import described_stacks
+from stepscope.importers.run_dir.stacks import FRAME, described_stacks
 from stepscope.run_format.files import THREADS
 
 __all__ = ["add_thread_times"]
 
 _FIGURES = ("time", "span", "cpu", "ready")
-_SCHEMA = polars_schema(TABLES["thread_times"])
 
 
 def add_thread_times(folder: AnyPath, clock: Clock, note: Note, sink: Sink) -> None:
@@ -23,15 +21,16 @@ def add_thread_times(folder: AnyPath, clock: Clock, note: Note, sink: Sink) -> N
     whole = [row for row in rows if all(number(row.get(name)) is not None for name in _FIGURES)]
     note("CPU time of a thread without its figures: left out", len(rows) - len(whole))
     if whole:
-        table = pl.DataFrame([_values(row, clock, stacks) for row in whole], schema=_SCHEMA, orient="row")
-        sink.add("thread_times", {name: table[name] for name in table.columns})
-
-
-def _values(row: Row, clock: Clock, stacks: dict[int, Row]) -> tuple[object, ...]:
-    time, span, cpu, ready = (number(row.get(name)) or 0 for name in _FIGURES)
-    at = stacks.get(number(row.get("stack")) or 0, {}) if row.get("stack") is not None else {}
-    place = (at.get("file"), at.get("line"), at.get("function"), at.get("text"), at.get("call"))
-    return (
-        clock.rank, clock.pid, word(row.get("thread")), flag(row.get("training")), time + clock.to_epoch, span, cpu,
-        ready, *place,
-    )  # fmt: skip
+        numbers = (number(row.get("stack")) for row in whole)
+        places: list[Row] = [{} if stack is None else stacks.get(stack, {}) for stack in numbers]
+        figures: dict[str, list[Any]] = {name: [number(row.get(name)) for row in whole] for name in _FIGURES}
+        columns: dict[str, list[object]] = {
+            **figures,
+            "rank": [clock.rank] * len(whole),
+            "pid": [clock.pid] * len(whole),
+            "thread": [word(row.get("thread")) for row in whole],
+            "training": [flag(row.get("training")) for row in whole],
+            "time": [time + clock.to_epoch for time in figures["time"]],
+            **{name: [place.get(name) for place in places] for name in FRAME},
+        }
+        sink.add("thread_times", columns)
