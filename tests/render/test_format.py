@@ -8,6 +8,7 @@ from stepscope.core.finding import Gain, Place
 from stepscope.core.report import Bound, Text, Value, Verdict
 from stepscope.core.schema import Unit
 from stepscope.render.format import (
+    basis_texts,
     cell,
     code_lines,
     counted,
@@ -269,3 +270,18 @@ def test_words() -> None:
     assert place_text(Place(file="train.py", line=41, symbol="main")) == "train.py:41 in main"
     assert progress(1240, 41_234_567, 0.634) == "step 1,240 · 41.2 ms/step · data wait 63 %"
     assert progress(3, 41_000_000, None) == "step 3 · 41 ms/step"
+
+
+def test_code_whose_replacement_is_unknown_has_a_ceiling_and_a_curve() -> None:
+    """The ceiling is the upper end; without brackets, and with the method alone, the curve stays."""
+    curve = ((2.0, 38_000_000), (4.0, 57_000_000))
+    gain = Gain(
+        low_ns=70_000_000, high_ns=76_000_000, step_ns=100_000_000, basis="simulated: without this code (cores full)",
+        confidence="structural", curve=curve,
+    )  # fmt: skip
+    assert gain_text(gain, of_steps=True) == "could save up to 76 % (76 ms per step)"
+    assert basis_texts(gain) == (
+        "simulated: without this code (cores full); 2× faster saves 38 %, 4× 57 %",
+        "simulated: without this code; 2× faster saves 38 %, 4× 57 %",
+        "simulated; 2× faster saves 38 %, 4× 57 %",
+    )

@@ -3,7 +3,6 @@
 A terminal and Markdown draw the same cards. A card has at most WORDS words besides code: facts are left out first.
 """
 
-import re
 from dataclasses import dataclass, replace
 from textwrap import dedent
 
@@ -14,8 +13,7 @@ from stepscope.core.report import Overlap
 from stepscope.render.commands import path_argument, with_path
 from stepscope.render.document import Report
 from stepscope.render.format import (
-    IF_FASTER,
-    basis_text,
+    basis_texts,
     code_lines,
     counted,
     figure_text,
@@ -31,7 +29,6 @@ TOP = 3
 """Findings that have a card: what a person takes in at once, and what saves the most time."""
 
 WORDS = 45
-_ASIDE = re.compile(r" \([^()]*\)(?=$|; )")
 """Words of a card besides code and figures: about 15 seconds of reading."""
 
 _FACTS = 3  # the cost, its cause and the setting at fault
@@ -152,9 +149,10 @@ def _card(number: int, finding: Finding, report: Report) -> Card:
             language=advice.language,
             more_code=len(code) - len(shown),
             why=_facts(finding, report),
-            sure=basis_text(finding.gain) if finding.gain else "",
+            sure="",
             trial=plain(finding.trial, limit=_FIX_LIMIT),
-        )
+        ),
+        basis_texts(finding.gain) if finding.gain else ("", "", ""),
     )
 
 
@@ -168,17 +166,15 @@ def _facts(finding: Finding, report: Report) -> tuple[str, ...]:
     return (f"{of}: {facts[0]}", *facts[1:])
 
 
-def _within_budget(card: Card) -> Card:
+def _within_budget(card: Card, sures: tuple[str, str, str]) -> Card:
     """The card with as many facts as its words allow, one at least; a fix that is longer still is cut.
 
     What goes first: brackets of how the gain was predicted, the third fact, the rest of how, the second fact.
     """
     symbol = plain(card.place.symbol) if card.place else ""
     fixed = word_count(card.title, card.gain, symbol, card.share) + (2 if card.place else 0)  # file, "in"
-    brief = _ASIDE.sub("", card.sure)
-    basis, *curve = brief.partition(IF_FASTER)
-    method = "".join((basis.partition(":")[0], *curve))
-    for sure, facts in ((card.sure, _FACTS), (brief, _FACTS), (brief, 2), (method, 2), (method, 1)):
+    whole, brief, method = sures
+    for sure, facts in ((whole, _FACTS), (brief, _FACTS), (brief, 2), (method, 2), (method, 1)):
         card = replace(card, sure=sure, why=card.why[:facts])
         room = WORDS - fixed - word_count(card.sure, *card.why)
         if word_count(card.fix) <= room:

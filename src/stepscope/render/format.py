@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
-    "IF_FASTER",
     "NAME_LIMIT",
     "QUANTITY",
     "basis_text",
+    "basis_texts",
     "cell",
     "code_lines",
     "counted",
@@ -52,9 +52,7 @@ NAME_LIMIT = 160
 QUANTITY = re.compile(r"(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B/s|[kMGTPE]?FLOP(?:/s)?)(?!\w)")
 """A number and its unit in a text, between which no line should end: groups 1 and 2 stand around the blank."""
 
-IF_FASTER = "; if faster: "
-"""Stands before what is saved where code becomes so many times as fast: `2× 38 %, 4× 57 %`."""
-
+_ASIDE = re.compile(r" \([^()]*\)$")
 _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mean by more than a tenth
 _RANKS_NAMED = 8  # one common machine; more are a number
 _TEXT_LIMIT = 2_000  # characters of a sentence: room for several names in full
@@ -158,18 +156,24 @@ def gain_text(gain: Gain, *, of_steps: bool) -> str:
 
 def basis_text(gain: Gain) -> str:
     """How a gain was predicted: `simulated: num_workers=4 instead of 1`, `estimated: measured delay of this rank`."""
-    basis = plain(gain.basis, limit=400) + _if_faster(gain)
-    if basis.startswith(_METHODS):
-        return basis
-    return f"{'benchmarked' if gain.confidence == 'benchmarked' else 'estimated'}: {basis}"
+    return basis_texts(gain)[0]
+
+
+def basis_texts(gain: Gain) -> tuple[str, str, str]:
+    """How a gain was predicted: whole, without what stands in brackets at its end, and the method alone."""
+    basis, curve = plain(gain.basis, limit=400), _if_faster(gain)
+    if not basis.startswith(_METHODS):
+        basis = f"{'benchmarked' if gain.confidence == 'benchmarked' else 'estimated'}: {basis}"
+    return basis + curve, _ASIDE.sub("", basis) + curve, basis.partition(":")[0] + curve
 
 
 def _if_faster(gain: Gain) -> str:
-    """`; if faster: 2× 38 %, 4× 57 %`, of code whose replacement is unknown."""
-    if not gain.curve or not gain.step_ns:
+    """`; 2× faster saves 38 %, 4× 57 %`, of code whose replacement is unknown."""
+    if not gain.step_ns:
         return ""
-    points = ", ".join(f"{_digits(factor)}× {quantity(saved / gain.step_ns, 'ratio')}" for factor, saved in gain.curve)
-    return f"{IF_FASTER}{points}"
+    points = [(_digits(factor), quantity(saved / gain.step_ns, "ratio")) for factor, saved in gain.curve]
+    others = "".join(f", {factor}× {saved}" for factor, saved in points[1:])
+    return "".join(f"; {factor}× faster saves {saved}{others}" for factor, saved in points[:1])
 
 
 def sentence(verdict: Verdict) -> str:

@@ -72,7 +72,7 @@ function facts(evidence: readonly Evidence[], words: Words): HTMLElement {
 function sureWords(gain: Gain, app: App): string {
   const { words } = app;
   const points = curvePoints(gain);
-  const basis = words.say(plain(gain.basis, 400)) + (points && words.savesWhenFaster(points));
+  const basis = words.say(plain(gain.basis, 400)) + (points.length ? words.savesWhenFaster(points) : "");
   if (METHODS.some((method) => gain.basis.startsWith(method))) return basis;
   return gain.confidence === "benchmarked" ? words.benchmarked(basis) : words.estimated(basis);
 }

@@ -89,9 +89,9 @@ export function mostOf(gain: Gain): [string, string] {
   return [`${percent(gain.high_ns / gain.step_ns)} %`, `${digits(gain.high_ns / scale)} ${suffix}`];
 }
 
-/** `2× 38 %, 4× 57 %`: what is saved where the code becomes so many times as fast. */
-export function curvePoints(gain: Gain): string {
-  return gain.step_ns ? gain.curve.map(([factor, saved]) => `${digits(factor)}× ${quantity(saved / gain.step_ns, "ratio")}`).join(", ") : "";
+/** `2` and `38 %`: what is saved where the code becomes so many times as fast. */
+export function curvePoints(gain: Gain): [string, string][] {
+  return gain.step_ns ? gain.curve.map(([factor, saved]) => [digits(factor), quantity(saved / gain.step_ns, "ratio")]) : [];
 }
 
 /** `train.py:41 in __getitem__`. */
