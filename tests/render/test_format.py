@@ -281,7 +281,7 @@ def test_code_whose_replacement_is_unknown_has_a_ceiling_and_a_curve() -> None:
     )  # fmt: skip
     assert gain_text(gain, of_steps=True) == "could save up to 76 % (76 ms per step)"
     assert basis_texts(gain) == (
-        "simulated: without this code (cores full); 2× faster saves 38 %, 4× 57 %",
-        "simulated: without this code; 2× faster saves 38 %, 4× 57 %",
-        "simulated; 2× faster saves 38 %, 4× 57 %",
+        "simulated: without this code (cores full); 2× faster could save 38 %, 4× 57 %",
+        "simulated: without this code; 2× faster could save 38 %, 4× 57 %",
+        "simulated; 2× faster could save 38 %, 4× 57 %",
     )

@@ -168,12 +168,12 @@ def basis_texts(gain: Gain) -> tuple[str, str, str]:
 
 
 def _if_faster(gain: Gain) -> str:
-    """`; 2× faster saves 38 %, 4× 57 %`, of code whose replacement is unknown."""
+    """`; 2× faster could save 38 %, 4× 57 %`, of code whose replacement is unknown."""
     if not gain.step_ns:
         return ""
     points = [(_digits(factor), quantity(saved / gain.step_ns, "ratio")) for factor, saved in gain.curve]
     others = "".join(f", {factor}× {saved}" for factor, saved in points[1:])
-    return "".join(f"; {factor}× faster saves {saved}{others}" for factor, saved in points[:1])
+    return "".join(f"; {factor}× faster could save {saved}{others}" for factor, saved in points[:1])
 
 
 def sentence(verdict: Verdict) -> str:

@@ -87,7 +87,7 @@ export const en = {
   gain: "Gain",
   savesOfStep: (shares: string, times: string) => `could save ${shares} (${times} per step)`,
   savesAtMost: (shares: string, times: string) => `could save up to ${shares} (${times} per step)`,
-  savesWhenFaster: (points: [string, string][]) => `; ${points.map(([factor, saved], at) => `${factor}× ${at ? "" : "faster saves "}${saved}`).join(", ")}`,
+  savesWhenFaster: (points: [string, string][]) => `; ${points.map(([factor, saved], at) => `${factor}× ${at ? "" : "faster could save "}${saved}`).join(", ")}`,
   savesSteps: (shares: string) => `could save ${shares} of all steps`,
   savesOfRecording: (times: string) => `could save ${times} of the recorded time`,
   perStep: (time: string) => `${time} per step`,

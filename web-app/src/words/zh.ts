@@ -85,7 +85,7 @@ export const zh: Words = {
   gain: "收益",
   savesOfStep: (shares: string, times: string) => `可节省 ${shares}（每步 ${times}）`,
   savesAtMost: (shares: string, times: string) => `最多可节省 ${shares}（每步 ${times}）`,
-  savesWhenFaster: (points: [string, string][]) => `；加快到 ${points.map(([factor, saved], at) => `${factor} 倍${at ? "" : "节省"} ${saved}`).join("，")}`,
+  savesWhenFaster: (points: [string, string][]) => `；加快到 ${points.map(([factor, saved], at) => `${factor} 倍${at ? "" : "可节省"} ${saved}`).join("，")}`,
   savesSteps: (shares: string) => `可节省全部步数的 ${shares}`,
   savesOfRecording: (times: string) => `可节省 ${times}（占记录时间）`,
   perStep: (time: string) => `每步 ${time}`,
