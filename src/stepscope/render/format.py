@@ -23,7 +23,6 @@ __all__ = [
     "ABSENT",
     "NAME_LIMIT",
     "QUANTITY",
-    "basis_text",
     "basis_texts",
     "cell",
     "code_lines",
@@ -52,7 +51,6 @@ NAME_LIMIT = 160
 QUANTITY = re.compile(r"(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B/s|[kMGTPE]?FLOP(?:/s)?)(?!\w)")
 """A number and its unit in a text, between which no line should end: groups 1 and 2 stand around the blank."""
 
-_ASIDE = re.compile(r" \([^()]*\)$")
 _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mean by more than a tenth
 _RANKS_NAMED = 8  # one common machine; more are a number
 _TEXT_LIMIT = 2_000  # characters of a sentence: room for several names in full
@@ -149,29 +147,25 @@ def gain_text(gain: Gain, *, of_steps: bool) -> str:
     if gain.pool == "repeated-steps":
         return f"could save {shares} of all steps"
     if gain.curve:
-        most, time = _percent(gain.high_ns / gain.step_ns), _digits(gain.high_ns / scale)
-        return f"could save up to {most} % ({time} {suffix} per step)"
+        most = quantity(gain.high_ns / gain.step_ns, "ratio")
+        return f"could save up to {most} ({_digits(gain.high_ns / scale)} {suffix} per step)"
     return f"could save {shares} ({times} {suffix} per step)"
 
 
-def basis_text(gain: Gain) -> str:
-    """How a gain was predicted: `simulated: num_workers=4 instead of 1`, `estimated: measured delay of this rank`."""
-    return basis_texts(gain)[0]
-
-
 def basis_texts(gain: Gain) -> tuple[str, str, str]:
-    """How a gain was predicted: whole, without what stands in brackets at its end, and the method alone."""
+    """How a gain was predicted: whole, without what stands in brackets at its end, and the method alone.
+
+    `simulated: num_workers=4 (cores full)`; a basis without a method is `estimated: …` or `benchmarked: …`.
+    """
+    method = "benchmarked: " if gain.confidence == "benchmarked" else "estimated: "
     basis, curve = plain(gain.basis, limit=400), _if_faster(gain)
-    if not basis.startswith(_METHODS):
-        basis = f"{'benchmarked' if gain.confidence == 'benchmarked' else 'estimated'}: {basis}"
-    return basis + curve, _ASIDE.sub("", basis) + curve, basis.partition(":")[0] + curve
+    basis = basis if basis.startswith(_METHODS) else method + basis
+    return basis + curve, re.sub(r" \([^()]*\)$", "", basis) + curve, basis.partition(":")[0] + curve
 
 
 def _if_faster(gain: Gain) -> str:
     """`; 2× faster could save 38 %, 4× 57 %`, of code whose replacement is unknown."""
-    if not gain.step_ns:
-        return ""
-    points = [(_digits(factor), quantity(saved / gain.step_ns, "ratio")) for factor, saved in gain.curve]
+    points = [(_digits(k), quantity(saved / gain.step_ns, "ratio")) for k, saved in gain.curve if gain.step_ns]
     others = "".join(f", {factor}× {saved}" for factor, saved in points[1:])
     return "".join(f"; {factor}× faster could save {saved}{others}" for factor, saved in points[:1])
 

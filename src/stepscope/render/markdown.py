@@ -28,7 +28,7 @@ from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
     NAME_LIMIT,
-    basis_text,
+    basis_texts,
     cell,
     code_lines,
     counted,
@@ -190,7 +190,7 @@ def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
     lines = [f"### {escape(title_text(finding.title))}", ""]
     if finding.gain:
         gain = escape(gain_text(finding.gain, of_steps=report.of_steps))
-        lines += [f"**{gain}**, {_with_commands(basis_text(finding.gain))}.", ""]
+        lines += [f"**{gain}**, {_with_commands(basis_texts(finding.gain)[0])}.", ""]
     lines += [f"Rule {_code(rule)}, cause: {escape(finding.cause)}.", ""]
     lines += [f"- {escape(plain(e.label))}: {escape(figure_text(e))} ({_code(e.source)})" for e in finding.evidence]
     for place in finding.where:

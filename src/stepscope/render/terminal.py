@@ -39,7 +39,7 @@ from stepscope.render.document import Page, Report
 from stepscope.render.flames import heaviest, unlisted
 from stepscope.render.format import (
     QUANTITY,
-    basis_text,
+    basis_texts,
     code_lines,
     counted,
     figure_text,
@@ -261,7 +261,7 @@ def print_finding(
         print_words(console, Line(f"  {gain_text(finding.gain, of_steps=of_steps)}", style="green"))
     _print_field(console, "rule", f"{plain(block.rule)} · cause: {finding.cause}{_ranks(finding.ranks, all_ranks)}")
     if finding.gain:
-        _print_field(console, "basis", basis_text(finding.gain))
+        _print_field(console, "basis", basis_texts(finding.gain)[0])
     for evidence in finding.evidence:
         _print_field(console, "evidence", f"{plain(evidence.label)} {figure_text(evidence)} [{plain(evidence.source)}]")
     for place in finding.where:

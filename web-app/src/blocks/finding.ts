@@ -68,7 +68,7 @@ function facts(evidence: readonly Evidence[], words: Words): HTMLElement {
   return element("ul", { class: "why" }, ...items);
 }
 
-/** How the gain was predicted; as basis_text in render/format.py. */
+/** How the gain was predicted; as basis_texts in render/format.py. */
 function sureWords(gain: Gain, app: App): string {
   const { words } = app;
   const points = curvePoints(gain);
