@@ -22,6 +22,7 @@ from typing import Any
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 MARK = "# planted"
+CEILING = 0.1  # of what leaving the code out saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,45 +155,126 @@ def recorded(script: list[str], run: Path) -> dict[str, Any]:
     return {**report_of(str(run)), "longer": longer}
 
 
-def gain_of(reports: list[dict[str, Any]], fixed: list[dict[str, Any]]) -> str:
-    """The gain that the first report predicts against what the fix saves of the mean step, median of the rounds."""
-    gain = reports[0]["findings"][0]["gain"]
-    means = [
-        (slow["run"]["step_ns"]["mean"], fast["run"]["step_ns"]["mean"])
-        for slow, fast in zip(reports, fixed, strict=True)
-    ]
-    saved = statistics.median(slow - fast for slow, fast in means)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What the first finding promised and what the change saved, in ns per step, and the slow script's mean step.
+
+    `ceiling`: the promise is that of the code gone, as its replacement is unknown. It holds where it ends within
+    CEILING of what leaving the code out saved. A range holds what was saved.
+    """
+
+    low: float
+    high: float
+    saved: float
+    step: float
+    ceiling: bool
+
+    @property
+    def holds(self) -> bool:
+        if self.ceiling:
+            return abs(self.high - self.saved) <= CEILING * self.saved
+        return self.low <= self.saved <= self.high
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Promised and measured, in per cent of the step."""
+        low, high, saved = (f"{100 * part / self.step:.0f}" for part in (self.low, self.high, self.saved))
+        return f"up to {high} %" if self.ceiling else f"{low}–{high} %", f"{saved} %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A scenario's name, the judgements of its rounds, what recording added in s, and the gain, where it was taken."""
+
+    name: str
+    rounds: tuple[Judgement, ...]
+    longer: float | None = None
+    gain: Saved | None = None
+
+    @property
+    def right(self) -> int:
+        return sum(one.right for one in self.rounds)
+
+    @property
+    def lines(self) -> int:
+        return sum(one.line for one in self.rounds)
+
+    @property
+    def row(self) -> str:
+        """A row of Markdown."""
+        of = len(self.rounds)
+        told = (*self.gain.texts, "yes" if self.gain.holds else "no") if self.gain else ("", "", "")
+        bound, _, rule = self.rounds[0].said.partition("; ")
+        cells = (f"`{self.name}`", bound, rule, f"{self.right} of {of}", f"{self.lines} of {of}", *told)
+        return f"| {' | '.join(cells)} |"
+
+
+HEAD = """| scenario | limit | first finding | right | its line | predicted | measured | holds |
+|---|---|---|---|---|---|---|---|"""
+
+
+def saved_of(slow: list[dict[str, Any]], fast: list[dict[str, Any]]) -> Saved | None:
+    """The gain that the first report predicts, and what was saved of the mean step, median of the rounds."""
+    gain = slow[0]["findings"][0]["gain"]
     if gain is None:
-        return f"   no gain predicted, saved {saved / 1e6:.1f} ms of {means[0][0] / 1e6:.1f}"
-    held = "holds" if gain["low_ns"] <= saved <= gain["high_ns"] else "MISSES"
-    low, high, before, saved = (value / 1e6 for value in (gain["low_ns"], gain["high_ns"], means[0][0], saved))
-    return f"   predicted {low:.1f} to {high:.1f} ms of {before:.1f}, saved {saved:.1f}: {held}"
+        return None
+    whole = gain["pool"] == "repeated-steps"  # there are fewer steps, each as long as before
+    pairs = zip(slow, fast, strict=True)
+    saved = [_length(before, before, whole) - _length(after, before, whole) for before, after in pairs]
+    step = statistics.median(report["run"]["step_ns"]["mean"] for report in slow)
+    middle = statistics.median(saved)
+    return Saved(low=gain["low_ns"], high=gain["high_ns"], saved=middle, step=step, ceiling=bool(gain["curve"]))
 
 
-def show(name: str, found: Judgement, longer: str = "") -> None:
-    marks = f"{'right' if found.right else 'WRONG':5} {'line' if found.line else 'NO LINE':7}"
-    print(f"{name:24} {marks} {longer}  {found.said:32} {found.first}", flush=True)
+def _length(report: dict[str, Any], of: dict[str, Any], whole: bool) -> float:
+    """The mean step; with `whole`, all steps, over the number of those `of` another report."""
+    mean: float = report["run"]["step_ns"]["mean"]
+    return mean * report["run"]["steps"] / of["run"]["steps"] if whole else mean
 
 
-def try_out(name: str, rounds: int, gains: bool) -> Judgement:
-    """Run a scenario bare, under stepscope and, for the gains, fixed, in turn."""
-    script = [sys.executable, str(SCENARIOS / f"{name}.py")]
-    bare, slow, fixed = [], [], []
+def show(outcome: Outcome) -> None:
+    of, first = len(outcome.rounds), outcome.rounds[0]
+    marks = f"{f'{outcome.right} right' if outcome.right == of else 'WRONG':7} "
+    marks += f"{f'{outcome.lines} line' if outcome.lines == of else 'NO LINE':7}"
+    longer = "" if outcome.longer is None else f"{outcome.longer:+5.2f} s longer"
+    print(f"{outcome.name:24} {marks} {longer}  {first.said:32} {first.first}", flush=True)
+    for one in outcome.rounds[1:]:
+        if not (one.right and one.line):
+            print(f"{'':24} another round: {one.said}; {one.first}", flush=True)
+    if outcome.gain:
+        predicted, measured = outcome.gain.texts
+        held = "holds" if outcome.gain.holds else "MISSES"
+        print(f"   predicted {predicted} of {outcome.gain.step / 1e6:.1f} ms, saved {measured}: {held}", flush=True)
+
+
+def try_out(name: str, rounds: int, gains: bool) -> Outcome:
+    """Run a scenario bare, under stepscope and, for the gains, changed, in turn.
+
+    The change is the fix; where the finding tells what is saved without the code, it is gone, if the script can do so.
+    """
+    path = SCENARIOS / f"{name}.py"
+    script = [sys.executable, str(path)]
+    bare, slow, changed = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(rounds):
             bare.append(timed(script, folder))
             slow.append(recorded(script, Path(folder) / f"slow{turn}"))
-            if gains and slow[0]["findings"]:
-                fixed.append(recorded([*script, "--fixed"], Path(folder) / f"fixed{turn}"))
-    found = judge(name, slow[0])
-    longer = statistics.median(report["longer"] - alone for report, alone in zip(slow, bare, strict=True))
-    show(name, found, f"{longer:+5.2f} s longer")
-    if fixed:
-        print(gain_of(slow, fixed), flush=True)
-    return found
+            first = next(iter(slow[0]["findings"]), None)
+            if gains and first and first["gain"]:
+                gone = first["gain"]["curve"] and "--without" in path.read_text()
+                words = [*script, "--without" if gone else "--fixed"]
+                changed.append(recorded(words, Path(folder) / f"changed{turn}"))
+    outcome = Outcome(
+        name=name,
+        rounds=tuple(judge(name, report) for report in slow),
+        longer=statistics.median(report["longer"] - alone for report, alone in zip(slow, bare, strict=True)),
+        gain=saved_of(slow, changed) if changed else None,
+    )
+    show(outcome)
+    return outcome
 
 
-def place_of(name: str, runs: Path, again: bool, steps: int | None) -> Judgement | None:
+def place_of(name: str, runs: Path, again: bool, steps: int | None) -> Outcome | None:
     """Judge a recorded run of a scenario; None: with `again`, of which there is none."""
     run = runs / name
     if again and not (run / "end.json").exists():
@@ -201,9 +283,9 @@ def place_of(name: str, runs: Path, again: bool, steps: int | None) -> Judgement
         words = [] if steps is None else ["--steps", str(steps)]
         script = [sys.executable, str(SCENARIOS / f"{name}.py"), *words]
         timed([sys.executable, "-m", "stepscope", "run", "--no-report", "--out", str(run), "--", *script], str(runs))
-    found = judge(name, report_of(str(run)))
-    show(name, found)
-    return found
+    outcome = Outcome(name=name, rounds=(judge(name, report_of(str(run))),))
+    show(outcome)
+    return outcome
 
 
 def main() -> None:
@@ -214,6 +296,7 @@ def main() -> None:
     parser.add_argument("--places", action="store_true", help="record once, take no times: a busy machine will do")
     parser.add_argument("--runs", type=Path, help="folder for the runs of --places")
     parser.add_argument("--again", action="store_true", help="of --places: judge the runs that are there")
+    parser.add_argument("--table", type=Path, help="write the outcomes as a table in Markdown")
     parser.add_argument("--steps", type=int, help="of --places: steps of each script")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -226,8 +309,14 @@ def main() -> None:
             for name in options.names
         ]
     known = [one for one in found if one is not None]
-    lines, right = sum(one.line for one in known), sum(one.right for one in known)
-    print(f"the very line: {lines} of {len(known)}; bound and rule: {right} of {len(known)}")
+    of = sum(len(one.rounds) for one in known)
+    print(f"the very line: {sum(one.lines for one in known)} of {of}; ", end="")
+    print(f"bound and rule: {sum(one.right for one in known)} of {of}")
+    gains = [one.gain for one in known if one.gain]
+    if gains:
+        print(f"gains that hold: {sum(gain.holds for gain in gains)} of {len(gains)}")
+    if options.table:
+        options.table.write_text("\n".join((HEAD, *(one.row for one in known))) + "\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def count(seen: Seen, fixed: bool) -> None:
 
 
 def main() -> None:
-    options = arguments(__doc__, steps=300)
+    options = arguments(__doc__, steps=1000)
     torch.manual_seed(0)
     seen: Seen = queue.Queue(maxsize=4)
     thread = threading.Thread(target=count, args=(seen, options.fixed))

@@ -1,4 +1,4 @@
-"""One of two transforms smooths a picture 40 times. `--fixed` smooths it four times."""
+"""One of two transforms smooths a picture 40 times. `--fixed` smooths it four times, `--without` never."""
 
 import torch
 from torch import nn
@@ -35,8 +35,9 @@ class Augmented(Pictures):
 
 
 def main() -> None:
-    chosen = options(__doc__, batch=32)
-    pictures = Augmented(chosen.steps * chosen.batch, Compose([Smooth(4 if chosen.fixed else 40), Scale()]))
+    chosen = options(__doc__, batch=32, without=True)
+    passes = 0 if chosen.without else 4 if chosen.fixed else 40
+    pictures = Augmented(chosen.steps * chosen.batch, Compose([Smooth(passes), Scale()]))
     train(DataLoader(pictures, batch_size=chosen.batch, num_workers=1 if chosen.workers is None else chosen.workers))
 
 

@@ -19,7 +19,7 @@ def right(scores: torch.Tensor, labels: torch.Tensor) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--fixed", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(0)

@@ -87,15 +87,19 @@ def in_two_processes(train: Callable[[int, bool], None], options: argparse.Names
         mp.spawn(_process, (train, str(Path(folder) / "meeting"), options), nprocs=2)
 
 
-def options(page: str | None, *, steps: int = 150, batch: int | None = None) -> argparse.Namespace:
+def options(
+    page: str | None, *, steps: int = 150, batch: int | None = None, without: bool = False
+) -> argparse.Namespace:
     """What the scenarios of the input pipeline are called with; without --workers each has its own number. Those with a
-    `batch` take --batch, too."""
+    `batch` take --batch, too, those that can leave the slow part out --without."""
     parser = argparse.ArgumentParser(description=page)
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--workers", type=int)
     if batch is not None:
         parser.add_argument("--batch", type=int, default=batch)
     parser.add_argument("--fixed", action="store_true")
+    if without:
+        parser.add_argument("--without", action="store_true", help="the slow part does nothing")
     return parser.parse_args()
 
 

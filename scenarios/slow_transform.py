@@ -1,4 +1,4 @@
-"""A transform that is far too slow, in loader workers. `--fixed` uses one that is not."""
+"""A transform that is far too slow, in loader workers. `--fixed` uses one that is not, `--without` none."""
 
 import argparse
 
@@ -29,11 +29,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--without", action="store_true", help="the slow part does nothing")
     options = parser.parse_args()
     torch.manual_seed(0)
     dataset = Augmented(options.steps * 32)
-    if options.fixed:
-        dataset.passes = 1
+    if options.fixed or options.without:
+        dataset.passes = 0 if options.without else 1
     model, loss_function = Network(16), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for pictures, labels in DataLoader(dataset, batch_size=32, num_workers=options.workers):

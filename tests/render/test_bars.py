@@ -29,6 +29,8 @@ def test_waiting_and_the_rest_look_the_same_in_every_bar() -> None:
     assert looks(["data wait", "forward", "backward", "optimizer", "other"], 8) == [0, 1, 2, 3, 7]
     assert looks(["kernels", "data wait", "other"], 8) == [1, 0, 7]
     assert looks([f"part {i}" for i in range(8)], 8) == [1, 2, 3, 4, 5, 6, 1, 2]
+    assert looks(["forward", "communication", "backward"], 8) == [1, 5, 2]
+    assert looks(["kernels", "forward"], 8) == [1, 2], "no two parts of a bar share a color while there is another"
     assert looks([], 8) == []
 
 

@@ -27,7 +27,7 @@ def changed(report: Report, **fields: object) -> Card:
 def words(card: Card) -> int:
     """Words as a reader counts them, code and commands apart."""
     place = f"{card.place.file}:{card.place.line} in {card.place.symbol}" if card.place else ""
-    return word_count(card.title, card.gain, place, card.share, card.fix, *card.why, card.sure)
+    return word_count(card.title, card.gain, place, card.share, card.fix, *card.why, card.basis)
 
 
 def test_three_findings_have_a_card(report: Report) -> None:
@@ -37,7 +37,7 @@ def test_three_findings_have_a_card(report: Report) -> None:
     assert found[0].gain == "could save 8–13 % (12–20 ms per step)"
     assert found[0].fix == "Load in workers"
     assert found[0].why == ("data wait 26 ms", "share of the step 63 %")
-    assert found[0].sure == "estimated: the wait without loading"
+    assert found[0].basis == "estimated: the wait without loading"
     assert rest_text(report) == "2 more findings in the full report"
     assert rest_text(replace(report, findings=report.findings[:TOP])) == ""
 
@@ -66,7 +66,7 @@ def test_a_line_that_was_not_kept_is_shown_as_recorded(report: Report) -> None:
 
 
 @pytest.mark.parametrize(
-    ("basis", "confidence", "sure"),
+    ("words", "confidence", "told"),
     [
         ("simulated: Resize 2× to 10× faster", "structural", "simulated: Resize 2× to 10× faster"),
         ("measured collection time", "structural", "measured collection time"),
@@ -75,10 +75,10 @@ def test_a_line_that_was_not_kept_is_shown_as_recorded(report: Report) -> None:
         ("published peaks", "table", "estimated: published peaks"),
     ],
 )
-def test_what_a_gain_rests_on(report: Report, basis: str, confidence: str, sure: str) -> None:
-    gain = Gain(low_ns=10 * MS, high_ns=30 * MS, step_ns=100 * MS, basis=basis, confidence=confidence)  # type: ignore[arg-type]
-    assert changed(report, gain=gain).sure == sure
-    assert (changed(report, gain=None).gain, changed(report, gain=None).sure) == ("", "")
+def test_what_a_gain_rests_on(report: Report, words: str, confidence: str, told: str) -> None:
+    gain = Gain(low_ns=10 * MS, high_ns=30 * MS, step_ns=100 * MS, basis=words, confidence=confidence)  # type: ignore[arg-type]
+    assert changed(report, gain=gain).basis == told
+    assert (changed(report, gain=None).gain, changed(report, gain=None).basis) == ("", "")
 
 
 def test_facts_go_before_a_card_has_too_many_words(report: Report) -> None:
@@ -126,7 +126,7 @@ def test_the_footer_counts_checks_and_names_the_next_commands(report: Report) ->
 
 def test_hostile_names_become_safe_texts(hostile_report: Report) -> None:
     (card,) = cards(hostile_report)
-    texts = [card.title, card.gain, card.share, card.fix, *card.code, *card.why, card.sure, card.trial]
+    texts = [card.title, card.gain, card.share, card.fix, *card.code, *card.why, card.basis, card.trial]
     texts += [line.text for line in card.source]
     assert all(len(text) <= 800 and "\x1b" not in text and "\n" not in text and "\u202e" not in text for text in texts)
 

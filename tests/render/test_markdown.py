@@ -79,7 +79,7 @@ def test_the_cards_go_first_and_everything_else_is_folded_up(report: Report) -> 
     assert card.count("\n### ") == 3
     assert "`train.py:41`: 50 % of loading time\n\n```text\n  40  def f():\n▶ 41      g()\n```" in card
     assert "- **Fix** Look\n\n  ```shell\n  nvidia-smi\n  ```" in card
-    assert "- **Sure** estimated: the wait without loading\n- **Try** `stepscope tune loader -- python t.py`" in card
+    assert "- **Basis** estimated: the wait without loading\n- **Try** `stepscope tune loader -- python t.py`" in card
     assert "1 and 2 overlap: together at most 20 % (30 ms per step)." in card
     assert "2 more findings in the full report." in card
     assert "`stepscope view stepscope-runs/train`" in card

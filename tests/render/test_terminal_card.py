@@ -69,7 +69,7 @@ def test_a_card_says_what_where_what_to_do_and_how_much(report: Report, monkeypa
         "              num_workers=2,",
         "          )",
         "   Why    data wait 26 ms; share of the step 63 %",
-        "   Sure   estimated: the wait without loading",
+        "   Basis  estimated: the wait without loading",
         "   Try    stepscope tune loader -- python train.py",
     ]
     assert lines[-3:] == [

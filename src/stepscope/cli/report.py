@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,6 +30,7 @@ Examples:
   stepscope report trace.json.gz
   stepscope report trace.json.gz --full
   stepscope report trace.json.gz --checks
+  stepscope report stepscope-runs/train-20260401-120000 --price 3.50/h
   stepscope report folder-of-ranks/ --format html -o report.html
   stepscope report "traces/*.json.gz" --jobs 8
   stepscope report /shared/traces --dask tcp://scheduler:8786
@@ -36,6 +38,19 @@ Examples:
   stepscope report stepscope-runs
   stepscope report trace.json --format json | python -m json.tool
 """
+
+
+def _per_hour(_context: click.Context, _option: click.Parameter, words: str | None) -> float | None:
+    """`3.50/h`, `3.50` or `$3.50/h` as a number."""
+    if words is None:
+        return None
+    try:
+        price = float(words.strip().removesuffix("/h").strip("$€£¥ ").replace(",", ""))
+    except ValueError:
+        price = nan
+    if not (isfinite(price) and price >= 0):
+        raise BadInput("--price", f"is no price per hour: {words}", next_step="give a number, such as --price 3.50/h")
+    return price
 
 
 @click.command("report", epilog=_EXAMPLES, short_help="Say what limits a recorded run and how to fix it.")
@@ -46,6 +61,7 @@ Examples:
 @click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Output file [default: standard output]")
 @click.option("--full", is_flag=True, help="Everything: all evidence, all sections")
 @click.option("--checks", is_flag=True, help="Every rule: what it found, or which data it needs")
+@click.option("--price", metavar="PRICE", callback=_per_hour, help="Price per hour of the job, such as 3.50/h")
 @click.option("--report-process", is_flag=True, hidden=True)
 @opening
 def COMMAND(
@@ -54,6 +70,7 @@ def COMMAND(
     output: str | None,
     full: bool,
     checks: bool,
+    price: float | None,
     report_process: bool,
     **words: Any,
 ) -> None:
@@ -67,7 +84,7 @@ def COMMAND(
     check_output(output)
     if form == "html":
         check_page(output)
-    listable = form in ("text", "json") and not (full or checks or report_process)
+    listable = form in ("text", "json") and not (full or checks or price or report_process)
     if listable and _list(paths, form, output, Opening(**words)):
         return
     from stepscope.report.assemble import assemble, first_screen
@@ -77,6 +94,10 @@ def COMMAND(
     build = assemble if full or form != "text" else first_screen
     run = open_for(build, paths, Opening(**words))
     report = build(run)
+    if price is not None:
+        from stepscope.report.price import with_price
+
+        report = with_price(report, run, price)
     failed = report.failed
     match form:
         case "json":

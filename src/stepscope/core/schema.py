@@ -13,7 +13,7 @@ import polars as pl
 
 __all__ = ["LACKING", "TABLES", "Clock", "Column", "DataType", "Unit", "empty", "polars_schema"]
 
-Unit = Literal["ns", "bytes", "ratio", "count", "watts", "GB/s", "FLOP", "FLOP/s"]
+Unit = Literal["ns", "bytes", "ratio", "count", "watts", "GB/s", "FLOP", "FLOP/s", "money"]
 Clock = Literal["trace", "run", "row"]
 """Which clock a moment is on: that of traces, the time line of a recorded run, or what `clock` of its row says."""
 DataType = pl.DataType | type[pl.DataType]

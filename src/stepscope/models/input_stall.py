@@ -261,7 +261,8 @@ def heaviest(found: InputStall) -> LoadingStage | None:
 
     None where the run is too disturbed to promise that leaving it out saves anything.
     """
-    if found.idle >= MAX_IDLE or found.limited_by not in COMPUTING:
+    uneven = found.limited_by == "uneven batches" and found.busy >= MIN_BUSY  # with idle workers, prefetching helps
+    if found.idle >= MAX_IDLE or (found.limited_by not in COMPUTING and not uneven):
         return None
     part = found.parts[0]
     (without,) = predict(found.model, faster((part.name,), (inf,)))

@@ -47,7 +47,6 @@ def loop_finding(
                 label="short operators per step", value=worst.short, unit="ns", source="operators",
                 share=worst.short / worst.step,
             ),
-            Evidence(label="passes per layer", value=round(worst.uses), unit="count", source="operators"),
         ),
         gain=Gain(
             low_ns=int(part[0] * saved),

@@ -7,8 +7,9 @@ __all__ = ["cells", "looks", "shares"]
 
 
 _FIXED = {
-    "data wait": 0, "computing": 1, "fetching": 1, "training": 2, "blocked": 3,
-    "serializing and sending": 4, "idle, out of order": 5, "waiting for a core": 6,
+    "data wait": 0, "computing": 1, "kernels": 1, "operators": 1, "fetching": 1, "training": 2, "blocked": 3,
+    "Python and file I/O": 4, "communication": 5, "copies": 3, "serializing and sending": 4,
+    "idle, out of order": 5, "waiting for a core": 6,
     "idle, queue full": -1, "neither": -1, "other": -1, "device idle": -1,
 }  # fmt: skip
 """Colors of what is seen in several pictures, -1 the last one; web-app/src/blocks/colors.ts has the same."""
@@ -40,5 +41,6 @@ def cells(values: Sequence[float], width: int) -> list[int]:
 
 def looks(labels: Sequence[str], available: int) -> list[int]:
     """Which of `available` colors each part takes. What has a color of its own looks the same in every picture."""
-    free = cycle(range(1, available - 1))
+    own = {_FIXED[label] % available for label in labels if label in _FIXED}
+    free = cycle([look for look in range(1, available - 1) if look not in own] or range(1, available - 1))
     return [_FIXED[label] % available if label in _FIXED else next(free) for label in labels]

@@ -51,7 +51,7 @@ class Card:
     """One finding as texts that are safe to show.
 
     `gain`, `share`, `fix` and `trial` may be empty, `place` None. `source` is dedented. `more_code` counts the lines
-    of code that are left out. `why` has one to three facts, `sure` says how the gain was predicted; `trial` is the
+    of code that are left out. `why` has one to three facts, `basis` says how the gain was predicted; `trial` is the
     command that tries the advice.
     """
 
@@ -66,7 +66,7 @@ class Card:
     language: str
     more_code: int
     why: tuple[str, ...]
-    sure: str
+    basis: str
     trial: str
 
 
@@ -149,7 +149,7 @@ def _card(number: int, finding: Finding, report: Report) -> Card:
             language=advice.language,
             more_code=len(code) - len(shown),
             why=_facts(finding, report),
-            sure="",
+            basis="",
             trial=plain(finding.trial, limit=_FIX_LIMIT),
         ),
         basis_texts(finding.gain) if finding.gain else ("", "", ""),
@@ -166,17 +166,17 @@ def _facts(finding: Finding, report: Report) -> tuple[str, ...]:
     return (f"{of}: {facts[0]}", *facts[1:])
 
 
-def _within_budget(card: Card, sures: tuple[str, str, str]) -> Card:
+def _within_budget(card: Card, bases: tuple[str, str, str]) -> Card:
     """The card with as many facts as its words allow, one at least; a fix that is longer still is cut.
 
     What goes first: brackets of how the gain was predicted, the third fact, the rest of how, the second fact.
     """
     symbol = plain(card.place.symbol) if card.place else ""
     fixed = word_count(card.title, card.gain, symbol, card.share) + (2 if card.place else 0)  # file, "in"
-    whole, brief, method = sures
-    for sure, facts in ((whole, _FACTS), (brief, _FACTS), (brief, 2), (method, 2), (method, 1)):
-        card = replace(card, sure=sure, why=card.why[:facts])
-        room = WORDS - fixed - word_count(card.sure, *card.why)
+    whole, brief, method = bases
+    for basis, facts in ((whole, _FACTS), (brief, _FACTS), (brief, 2), (method, 2), (method, 1)):
+        card = replace(card, basis=basis, why=card.why[:facts])
+        room = WORDS - fixed - word_count(card.basis, *card.why)
         if word_count(card.fix) <= room:
             return card
     return replace(card, fix=_cut(card.fix, max(room, 1)))

@@ -91,14 +91,15 @@ def quantity(value: float | None, unit: Unit | None) -> str:
             return _scaled(value, _WORK_SCALES)
         case "FLOP/s":
             return f"{_scaled(value, _WORK_SCALES)}/s"
+        case "money":
+            return _money(value)
         case None:
             return str(value) if isinstance(value, int) else _digits(value)
 
 
 def on_axis(value: float, unit: Unit | None, most: float) -> str:
     """A mark of an axis whose largest value is `most`: all marks of it are in one unit, `0 ms` beside `20 ms`."""
-    scales = _SCALES.get(unit or "")
-    if scales is None:
+    if (scales := _SCALES.get(unit or "")) is None:
         return quantity(value, unit)
     scale, suffix = _scale(most, scales)
     return f"{_digits(value / scale)} {suffix}"
@@ -265,12 +266,9 @@ def _share(verdict: Verdict) -> str:
 
 
 def _longest_gaps(verdict: Verdict) -> str:
-    return f" Longest {plural(len(verdict.gaps), 'gap')}: {_gaps(verdict)}." if verdict.gaps else ""
-
-
-def _gaps(verdict: Verdict) -> str:
-    """What the host did in each: `10 s in cudaFree, 1.04 s in cudaMalloc`."""
-    return ", ".join(f"{quantity(time, 'ns')} in {plain(doing) or 'no recorded call'}" for time, doing in verdict.gaps)
+    """What the host did in each: ` Longest gaps: 10 s in cudaFree, 1.04 s in cudaMalloc.`"""
+    gaps = ", ".join(f"{quantity(time, 'ns')} in {plain(doing) or 'no recorded call'}" for time, doing in verdict.gaps)
+    return f" Longest {plural(len(verdict.gaps), 'gap')}: {gaps}." if gaps else ""
 
 
 def _caution(steps: int | None) -> str:
@@ -356,9 +354,7 @@ def _visible(letter: str) -> str:
 
 def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
     scale, suffix = _scale(value, scales)
-    if scale == 1 and isinstance(value, int):
-        return f"{value} {suffix}"
-    return f"{_digits(value / scale)} {suffix}"
+    return f"{value if scale == 1 and isinstance(value, int) else _digits(value / scale)} {suffix}"
 
 
 def _scale(value: float, scales: Sequence[tuple[float, str]]) -> tuple[float, str]:
@@ -377,6 +373,12 @@ def _digits(value: float) -> str:
     if abs(rounded) < 1e-6:
         return f"{rounded:.2e}"
     return f"{rounded:.{5 if abs(rounded) >= 1e-3 else 8}f}".rstrip("0").rstrip(".")
+
+
+def _money(value: float) -> str:
+    """Three significant digits, and no less than two decimals from 1 to 100: `3.50`, `12.30`, `1,230`, `0.0123`."""
+    whole, _, decimals = _digits(value).partition(".")
+    return f"{whole}.{decimals:0<2}" if 1 <= abs(value) < 100 else _digits(value)
 
 
 def _percent(ratio: float) -> str:

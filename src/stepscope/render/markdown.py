@@ -100,7 +100,7 @@ def _card(card: Card) -> list[str]:
         fix += ["", *(f"  {line}" for line in _fenced([*card.code, *more], card.language)), ""]
     lines += fix
     lines += [f"- **Why** {escape('; '.join(card.why))}"] if card.why else []
-    lines += [f"- **Sure** {escape(card.sure)}"] if card.sure else []
+    lines += [f"- **Basis** {escape(card.basis)}"] if card.basis else []
     lines += [f"- **Try** {_code(card.trial, _COMMAND_LIMIT)}"] if card.trial else []
     return lines
 

@@ -21,7 +21,7 @@ LINES = 40
 """What a terminal shows without scrolling: they are 24 to 60 lines high, and most who work on one enlarge it."""
 
 _BODY = 3  # cells before what belongs to a finding
-_LABEL = 7  # cells of `Fix`, `Why`, `Sure` and `Try`
+_LABEL = 7  # cells of `Fix`, `Why`, `Basis` and `Try`
 _SHORTEST = 12  # cells of a path, below which no file can be told
 _GAP = 2  # cells between a text and what stands at the right
 _ROOMY, _CLOSE, _CLOSEST = range(3)
@@ -92,7 +92,7 @@ def _card(console: Console, card: Card, density: int) -> list[Line]:
     facts = _in_lines(card.why, console.width - _BODY - _LABEL)
     for number, line in enumerate(facts if density == _ROOMY else facts[:1]):
         lines += _row(console, "Why" if number == 0 else "", line, density, "dim")
-    lines += _row(console, "Sure", card.sure, density, "dim")
+    lines += _row(console, "Basis", card.basis, density, "dim")
     return [*lines, *_row(console, "Try", card.trial, _ROOMY, "dim")]
 
 

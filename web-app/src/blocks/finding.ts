@@ -1,4 +1,4 @@
-// A finding as a card: what it saves, the line that costs it, what to write instead, why, and how sure that is.
+// A finding as a card: what it saves, the line that costs it, what to write instead, why, and what the gain rests on.
 
 import type { App } from "../app";
 import type { Evidence, Finding, Gain } from "../document/types";
@@ -31,7 +31,7 @@ export function drawFinding(host: HTMLElement, finding: Finding, app: App, numbe
     element("div", { class: "card" },
       ...(first ? row(words.fix, element("p", {}, sentence(words.say(plain(first.text, 1000)))), first.code ? code(first.code, app) : null) : []),
       ...(finding.evidence.length ? row(words.why, facts(finding.evidence.slice(0, FACTS), words)) : []),
-      ...(finding.gain ? row(words.sure, element("p", {}, unbroken(sureWords(finding.gain, app)))) : []),
+      ...(finding.gain ? row(words.basis, element("p", {}, unbroken(basisWords(finding.gain, app)))) : []),
       ...(finding.trial ? row(words.tryIt, element("code", {}, finding.trial)) : []),
     ),
     findingButtons(finding, key, app),
@@ -69,7 +69,7 @@ function facts(evidence: readonly Evidence[], words: Words): HTMLElement {
 }
 
 /** How the gain was predicted; as basis_texts in render/format.py. */
-function sureWords(gain: Gain, app: App): string {
+function basisWords(gain: Gain, app: App): string {
   const { words } = app;
   const points = curvePoints(gain);
   const basis = words.say(plain(gain.basis, 400)) + (points.length ? words.savesWhenFaster(points) : "");

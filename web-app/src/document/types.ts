@@ -1,6 +1,6 @@
 // The JSON documents that the page is drawn from: src/stepscope/render/report.schema.json says what each key means.
 
-export type Unit = "ns" | "bytes" | "ratio" | "count" | "watts" | "GB/s" | "FLOP" | "FLOP/s";
+export type Unit = "ns" | "bytes" | "ratio" | "count" | "watts" | "GB/s" | "FLOP" | "FLOP/s" | "money";
 export type Cell = string | number | boolean | null;
 
 export interface Column {

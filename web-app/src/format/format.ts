@@ -32,9 +32,17 @@ export function quantity(value: number | null | undefined, unit: Unit | null, de
       return scaled(value, WORK, decimal);
     case "FLOP/s":
       return `${scaled(value, WORK, decimal)}/s`;
+    case "money":
+      return money(value);
     default:
       return decimal ? digits(value) : String(value);
   }
+}
+
+/** Three significant digits, and no less than two decimals from 1 to 100. */
+function money(value: number): string {
+  const [whole = "", decimals = ""] = digits(value).split(".");
+  return Math.abs(value) >= 1 && Math.abs(value) < 100 ? `${whole}.${decimals.padEnd(2, "0")}` : digits(value);
 }
 
 /** The text of a mark on an axis whose largest value is `most`: all marks of it are in one unit, `0 ms` beside `20 ms`. */

@@ -37,7 +37,7 @@ export const en = {
   say: (text: string) => text,
   fix: "Fix",
   why: "Why",
-  sure: "Sure",
+  basis: "Basis",
   tryIt: "Try",
   estimated: (basis: string) => `estimated: ${basis}`,
   benchmarked: (basis: string) => `benchmarked: ${basis}`,

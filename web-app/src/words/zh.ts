@@ -35,7 +35,7 @@ export const zh: Words = {
   say: (text: string) => text,
   fix: "修复",
   why: "原因",
-  sure: "把握",
+  basis: "依据",
   tryIt: "试用",
   estimated: (basis: string) => `估计：${basis}`,
   benchmarked: (basis: string) => `基准测得：${basis}`,

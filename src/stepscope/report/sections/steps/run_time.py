@@ -1,0 +1,86 @@
+"""The wall time of the whole run in parts that add up, which of them a finding shortens, and what that could save."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from stepscope.analyses.steps.run_time import run_time
+from stepscope.core.finding import Pool
+from stepscope.core.report import Bar, Bars, Block, FindingBlock, Section, Table, Text, Value
+from stepscope.core.run import Run
+from stepscope.core.schema import Unit
+from stepscope.report.diagnose import diagnose
+from stepscope.report.overlaps import pool_of
+
+__all__ = ["SECTION", "Saving", "savings", "whole_run"]
+
+_PARTS: Mapping[Pool, str] = {
+    "data-wait": "data wait", "host": "host", "device": "computing", "communication": "communication",
+    "copies": "copies",
+}  # fmt: skip
+_LONG = "periodic-stall"  # the rule whose gain comes out of long steps
+_TOLD = 3  # findings that are told: as many as have a card
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """What finding `number`, from 1, could save of a whole run, ns."""
+
+    number: int
+    low: int
+    high: int
+
+
+def build(run: Run) -> list[Block]:
+    rows = whole_run(run)
+    wall = int(rows["time"].sum())
+    findings = diagnose(run).findings
+    numbers = {part: number for number, block in reversed([*enumerate(findings, 1)]) for part in [_part(block)]}
+    cells = tuple((*row, numbers.get(row[0])) for row in rows.select("part", "time", "share", "steps").iter_rows())
+    columns: tuple[tuple[str, Unit | None], ...] = (
+        ("part", None), ("time", "ns"), ("share of run", "ratio"), ("steps", "count"), ("finding", None),
+    )  # fmt: skip
+    ranks = run_time(run)["rank"].n_unique()
+    of = f" of rank {rows.item(0, 'rank')}" if ranks > 1 else ""
+    return [
+        Bars(f"Whole run{of}", "ns", tuple(Bar(part, time) for part, time, *_ in cells)),
+        Table("Whole run by part", columns, cells, source="run_time"),
+        Text("Wall time from start to end: {}.", (Value(wall, "ns"),)),
+        *(_told(saving, wall) for saving in savings(run)[:_TOLD]),
+    ]
+
+
+def whole_run(run: Run) -> pl.DataFrame:
+    """The parts of the rank that the verdict is of, else of the first one. Raises MissingData as `run_time`."""
+    table, rank = run_time(run), diagnose(run).verdict.rank
+    ranks = table["rank"].unique().sort()
+    return table.filter(pl.col("rank") == (rank if rank in ranks else ranks[0]))
+
+
+def savings(run: Run) -> list[Saving]:
+    """What each finding with a gain could save of all steps but those of warm-up; findings may save the same time."""
+    rows = whole_run(run)
+    rank, steps = rows.item(0, "rank"), int(rows.filter(pl.col("part") != "warm-up")["steps"].max() or 0)  # type: ignore[arg-type]
+    numbered = ((number, block.finding) for number, block in enumerate(diagnose(run).findings, 1))
+    return [
+        Saving(number=number, low=finding.gain.low_ns * steps, high=finding.gain.high_ns * steps)
+        for number, finding in numbered
+        if finding.gain and (not finding.ranks or rank in finding.ranks)
+    ]
+
+
+def _told(saving: Saving, wall: int) -> Text:
+    values = (Value(saving.low, "ns"), Value(saving.high, "ns"), Value(saving.high / wall, "ratio"))
+    told = "Finding {} could save {} to {}, at most {} of the run."
+    return Text(told, (Value(saving.number, "count"), *values))
+
+
+def _part(block: FindingBlock) -> str:
+    if block.rule == _LONG:
+        return "long steps"
+    pool = pool_of(block.finding)
+    return _PARTS.get(pool, "") if pool else ""
+
+
+SECTION = Section(title="Whole run", order=41, build=build)
