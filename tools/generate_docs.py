@@ -10,6 +10,7 @@ from pathlib import Path
 
 import command_page
 import format_page
+import lint_page
 import rule_pages
 import table_page
 
@@ -24,6 +25,7 @@ def pages() -> dict[str, str]:
         "tables.md": table_page.page(),
         "cli.md": command_page.page(),
         "reference/formats.md": format_page.page(),
+        "reference/lint.md": lint_page.page(),
     }
 
 

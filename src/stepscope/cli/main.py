@@ -1,8 +1,8 @@
 """Entry point: finds the command that was asked for, imports that one only, and turns errors into messages.
 
-Exit codes: 0 fine, 1 a view failed unexpectedly (the rest is there), 2 the user can fix it, 130 stopped by Ctrl-C,
-141 nobody reads the output any more (what a shell gives for SIGINT and SIGPIPE), otherwise (`run` only) what the job
-ended with.
+Exit codes: 0 fine, 1 a view failed unexpectedly (the rest is there), or `lint` found a line, 2 the user can fix it, 130
+stopped by Ctrl-C, 141 nobody reads the output any more (what a shell gives for SIGINT and SIGPIPE), otherwise (`run`
+only) what the job ended with.
 """
 
 import atexit

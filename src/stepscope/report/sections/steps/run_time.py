@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.analyses.steps.run_time import run_time
+from stepscope.analyses.bound.run_time import run_time
 from stepscope.core.finding import Pool
 from stepscope.core.report import Bar, Bars, Block, FindingBlock, Section, Table, Text, Value
 from stepscope.core.run import Run

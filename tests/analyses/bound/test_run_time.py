@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.analyses.steps.run_time import run_time
+from stepscope.analyses.bound.run_time import run_time
 from stepscope.core.errors import MissingData
 from stepscope.core.synth import MS, Synth
 from stepscope.render.format import text

@@ -1,0 +1,1 @@
+"""Static checks: lines of a training script that slow it down, told from its text alone."""

@@ -1,0 +1,1 @@
+"""Static checks, one a file."""
