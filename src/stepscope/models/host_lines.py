@@ -109,6 +109,7 @@ def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...], fol
     """
     worst, step = group.worst, group.step
     high = min(follows * worst.high, step)
+    low = min(max(high / 2, KEPT * worst.low), worst.time)  # no more than the time itself, however few the samples
     return Finding(
         title=title,
         cause="model" if "forward" in worst.phases else "scheduling",  # the five kinds of cause know no "script"
@@ -117,8 +118,8 @@ def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...], fol
             Evidence(label="samples", value=worst.samples, unit="count", source="lines"),
         ),
         gain=Gain(
-            low_ns=int(max(high / 2, KEPT * worst.low)),
-            high_ns=int(high),
+            low_ns=int(low),
+            high_ns=int(min(high, 2 * max(low, worst.time))),
             step_ns=int(step),
             basis="sampled time of these lines, and of code that they slow down",
             confidence="structural",

@@ -209,6 +209,25 @@ def _evidence(
 def _advice(
     worst: InputWait, facts: LoaderFacts, found: tuple[Place, ...], calls: tuple[WorkerCall, ...], *, gpu: bool
 ) -> Iterator[Advice]:
+    settings = tuple(_settings(worst, facts, gpu=gpu))
+    yield from settings
+    line = f"Make this line cheaper{at(found[0])}, or do its work once before training" if found else ""
+    if not settings:
+        full = facts.busy is None or facts.busy >= FULL
+        why = "the workers already use all cores" if full else "more workers will hardly help"
+        yield Advice(text=f"{line}: {why}" if line else f"Make loading cheaper: {why}")
+    elif line:
+        yield Advice(text=line)
+    if calls and not found:
+        yield Advice(text=f"Make {short(calls[0].place.symbol)} cheaper first{at(calls[0].place)}")
+    elif facts.places and facts.workers and not found:
+        yield Advice(text=f"Time the parts of this code{at(facts.places[0])}, and do one-time work before training")
+    if facts.described:
+        yield Advice(text="Measure other loader settings", code=_TRIED, language="shell")
+
+
+def _settings(worst: InputWait, facts: LoaderFacts, *, gpu: bool) -> Iterator[Advice]:
+    """Arguments of the loader to change; none where no setting helps."""
     workers, suggested = facts.workers, facts.suggested
     if worst.at_start >= AT_START and workers and not facts.persistent:
         yield Advice(
@@ -225,18 +244,6 @@ def _advice(
     elif facts.busy is not None and facts.busy < IDLE and workers < MOST_WORKERS:
         yield _more_workers(facts, min(2 * workers, MOST_WORKERS), gpu=gpu)
         yield Advice(text="Check file and network waits of the workers: cores are idle meanwhile")
-    elif facts.busy is None or facts.busy >= FULL:
-        yield Advice(text="Make loading cheaper: the workers already use all cores")
-    else:
-        yield Advice(text="Make loading cheaper: more workers will hardly help")
-    if found:
-        yield Advice(text=f"Make this line cheaper{at(found[0])}, or do its work once before training")
-    elif calls:
-        yield Advice(text=f"Make {short(calls[0].place.symbol)} cheaper first{at(calls[0].place)}")
-    elif facts.places and workers:
-        yield Advice(text=f"Time the parts of this code{at(facts.places[0])}, and do one-time work before training")
-    if facts.described:
-        yield Advice(text="Measure other loader settings", code=_TRIED, language="shell")
 
 
 def _more_workers(facts: LoaderFacts, suggested: int | None, *, gpu: bool) -> Advice:
