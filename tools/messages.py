@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 WORDS = ROOT / "web-app" / "src" / "words"
 WRITERS = (
     "rules", "report", "analyses", "models", "compare", "core/boundary.py", "core/schema.py", "importers",
-    "render/format.py", "web/routes/tables.py",
+    "render/format.py", "render/verdict.py", "web/routes/tables.py",
 )  # fmt: skip
 """Modules and packages of stepscope whose texts reach the page."""
 

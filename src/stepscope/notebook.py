@@ -12,8 +12,9 @@ from html import escape
 from stepscope.core.errors import BadInput
 from stepscope.core.run import Run
 from stepscope.render.document import Report
-from stepscope.render.format import plain, sentence
+from stepscope.render.format import plain
 from stepscope.render.html import report_html
+from stepscope.render.verdict import sentence
 from stepscope.report.assemble import assemble
 from stepscope.storage import open_run
 from stepscope.timeline import excerpt

@@ -11,9 +11,10 @@ from playwright.sync_api import Browser, Page, expect
 from stepscope.core.finding import Advice, Finding, Place, Title
 from stepscope.core.report import Bar, Bars, FindingBlock, Heatmap, Line, Lines, Table, Verdict
 from stepscope.render.document import Part, Report, RunFacts
-from stepscope.render.format import cell, sentence, title_text
+from stepscope.render.format import cell, title_text
 from stepscope.render.html import report_html
 from stepscope.render.json import dumps, report_document
+from stepscope.render.verdict import sentence
 from stepscope.report.assemble import assemble
 from stepscope.storage import open_run
 

@@ -18,10 +18,10 @@ from stepscope.render.format import (
     plain,
     progress,
     quantity,
-    sentence,
     shorten,
     text,
 )
+from stepscope.render.verdict import sentence
 
 MS = 1_000_000
 
@@ -203,7 +203,7 @@ def test_a_sentence_says_for_which_ranks_it_holds(rank: int, ranks: tuple[int, .
 def test_a_verdict_without_figures_invents_none() -> None:
     cpu_contention = Verdict("input", 0.25, 20_000_000, core_wait=0.14)
     assert sentence(cpu_contention) == (
-        "Data-loading bound: 11 % of each 20 ms step waits for data, 14 % for CPU cores busy with workers."
+        "Partly data-loading bound: 11 % of each 20 ms step waits for data, 14 % for CPU cores busy with workers."
     )
     many_threads = Verdict("device", 0.98, 77_100_000, on_cpu=True, core_wait=0.71)
     assert sentence(many_threads) == (
@@ -212,8 +212,8 @@ def test_a_verdict_without_figures_invents_none() -> None:
     assert sentence(Verdict("input", None, None)) == "Data-loading bound: most of each step waits for data."
     slowed = Verdict("host", 0.27, 40_000_000, share_unrecorded=0.158, likely=True)
     assert sentence(slowed) == (
-        "Host-bound, likely: the device idles 27 % (16–27 % without the profiler's cost) of each 40 ms step while the "
-        "host runs Python, I/O and launches."
+        "Partly host-bound, likely: the device idles 27 % (16–27 % without the profiler's cost) of each 40 ms step "
+        "while the host runs Python, I/O and launches."
     )
     assert "kernels take 85 % (up to 91 % without the profiler's cost)" in sentence(
         Verdict("device", 0.85, 40_000_000, share_unrecorded=0.91)

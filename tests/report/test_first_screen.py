@@ -15,12 +15,13 @@ from stepscope.analyses.bound.lib.device_shares import inflated_by
 from stepscope.core.report import Lines, Table, Text
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.render.format import sentence, title_text
+from stepscope.render.format import title_text
 from stepscope.render.json import report_document
 from stepscope.render.markdown import table_markdown
 from stepscope.render.tables import print_table
 from stepscope.render.terminal import console_for
 from stepscope.render.terminal_card import print_card, print_report
+from stepscope.render.verdict import sentence
 from stepscope.report.assemble import SECTIONS, assemble
 from stepscope.report.diagnose import RULES, diagnose
 from stepscope.storage import open_run
@@ -226,16 +227,14 @@ def waiting(*, tail: float, hidden: bool) -> Run:
 
 def test_where_the_device_decides_the_screen_says_whose_step_is_which() -> None:
     found = summary(waiting(tail=20, hidden=True))
-    assert found.startswith("Data-loading bound: 19 % of each 105 ms step ")
-    assert (
-        "The mean step is 105 ms on the device (verdict, bar and findings), 100 ms in the training process."
-    ) in found
+    assert found.startswith("Partly data-loading bound: 19 % of each 105 ms step ")
+    assert ("The mean step is 105 ms on the device (verdict, bar and findings), 100 ms on the host.") in found
     assert "█ data wait 20 ms 19 %" in found, "the bar has the share of the verdict"
 
 
 def test_where_both_clocks_say_the_same_there_is_nothing_to_tell_apart() -> None:
     found = summary(waiting(tail=0.1, hidden=False))
-    assert found.startswith("Data-loading bound: 40 % of each 100 ms step ")
+    assert found.startswith("Partly data-loading bound: 40 % of each 100 ms step ")
     assert "in the training process" not in found
 
 

@@ -179,6 +179,8 @@ def test_scaling_times_scales_the_gain(name: str, factor: int) -> None:
     run = example(name, fixed=False)
     columns = {column for names in TIMES.values() for column in names}
     slower = changed(run, {column: pl.col(column) * factor for column in columns})
+    if any(evidence.source == "speed_of_light" for finding in problem(name) for evidence in finding.evidence):
+        pytest.skip("a device's peaks do not scale with the times of a run")
     for (low, high), (low_slow, high_slow) in zip(gains(problem(name)), gains(findings(name, slower)), strict=True):
         assert low_slow == pytest.approx(factor * low, abs=2 * factor)
         assert high_slow == pytest.approx(factor * high, abs=2 * factor)

@@ -73,6 +73,7 @@ class Verdict:
     the idle time of a trace without steps.
     `core_wait` is the part of the share in which the training process is ready but has no core: of an input share, as
     its loader's workers have them, of a device share on the CPU, whoever has them.
+    `late`: the other ranks wait for this one, which computes longer.
     `next_step` is what to record, or to do, so that more is known; empty where nothing is missing.
     """
 
@@ -91,6 +92,7 @@ class Verdict:
     likely: bool = False
     gaps: tuple[tuple[float, str], ...] = ()
     core_wait: float = 0.0
+    late: bool = False
     next_step: str = ""
 
 

@@ -16,7 +16,7 @@ PLACES = 3  # lines at most
 LEAST = 0.1  # of the time: lines with less are not where to look first
 
 
-def gap_places(run: Run, rank: int, classes: Collection[str]) -> Iterator[Place]:
+def gap_places(run: Run, rank: int, classes: Collection[str], of: str = "GPU idle time") -> Iterator[Place]:
     """The longest lines in gaps of a rank's devices of these classes (see `idle_gaps`), each with its share of them."""
     try:
         gaps = idle_gaps(run).filter((pl.col("rank") == rank) & pl.col("class").is_in(classes))
@@ -26,4 +26,4 @@ def gap_places(run: Run, rank: int, classes: Collection[str]) -> Iterator[Place]
     lines = gaps.drop_nulls("file").group_by("file", "line", "function").agg(pl.col("duration").sum())
     for line in lines.sort("duration", "line", descending=[True, False]).head(PLACES).iter_rows(named=True):
         if line["duration"] >= LEAST * whole:
-            yield line_place({**line, "text": ""}, line["duration"] / whole, "GPU idle time")
+            yield line_place({**line, "text": ""}, line["duration"] / whole, of)

@@ -7,7 +7,7 @@ from stepscope.analyses.bound.lib.straggler import late_rank
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 
-__all__ = ["limiting_rank", "limiting_row", "removable"]
+__all__ = ["awaited_rank", "limiting_rank", "limiting_row", "removable"]
 
 LATE = 0.3  # of the step that the others wait for one rank: no limit of theirs is as large but one that all have
 
@@ -18,7 +18,7 @@ def limiting_row(run: Run) -> dict[str, Any] | None:
     Where the share of all is small, the row of the rank that the others wait for. None without rows. Raises MissingData
     as `bound` does.
     """
-    late = _late_rank(run)
+    late = awaited_rank(run)
     return max(
         bound(run).to_dicts(),
         key=lambda row: (max(removable(row), LATE if row["rank"] == late else 0.0), -row["rank"]),
@@ -26,7 +26,8 @@ def limiting_row(run: Run) -> dict[str, Any] | None:
     )
 
 
-def _late_rank(run: Run) -> int | None:
+def awaited_rank(run: Run) -> int | None:
+    """The rank that the others wait for a large part of the step; None where there is none, or it is not known."""
     try:
         found = late_rank(run)
     except MissingData:

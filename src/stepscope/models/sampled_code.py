@@ -16,7 +16,7 @@ from stepscope.analyses.lib.loop_headers import loop_header
 from stepscope.analyses.lib.sample_work import gpu_ranks
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.samples import bounds, steady_samples
-from stepscope.core.finding import Advice, Finding, Title, Value
+from stepscope.core.finding import Advice, Finding, Place, Title, Value
 from stepscope.core.run import Run, stack
 from stepscope.models.host_lines import MIN_SAMPLES, MIN_SHARE, MIN_TIME, SURE_SHARE, LineGroup, line_finding
 
@@ -60,8 +60,18 @@ def sampled_code(
         return
     worst = max(found.values(), key=lambda row: row.time / steps[row.rank])
     times = {rank: row.time for rank, row in sorted(found.items())}
-    figures = (worst.places[0], Value(worst.time, "ns"), Value(worst.time / steps[worst.rank], "ratio"))
+    figures = (_named(worst.places), Value(worst.time, "ns"), Value(worst.time / steps[worst.rank], "ratio"))
     yield line_finding(LineGroup(worst=worst, step=steps[worst.rank], times=times), Title(words, figures), advice)
+
+
+def _named(places: tuple[Place, ...]) -> str | Place:
+    """The line, or `train.py:12, 13, 14` where the time is in several of one file."""
+    first, *others = places
+    same = sorted({place.line for place in places if place.file == first.file})
+    if not others or len(same) == 1:
+        return first
+    name = re.split(r"[\\/]", first.file)[-1]
+    return f"{name}:{', '.join(map(str, same))}"
 
 
 def _of_rank(run: Run, rank: int, step: float, patterns: _Patterns) -> HostLines | None:

@@ -14,8 +14,9 @@ from html import escape
 from stepscope.core.report import Text
 from stepscope.render.app_page import LANGUAGES, NO_SCRIPT, app_file, as_data, framed
 from stepscope.render.document import Page, Report
-from stepscope.render.format import plain, sentence, text
+from stepscope.render.format import plain, text
 from stepscope.render.json import page_document, report_document
+from stepscope.render.verdict import sentence
 
 __all__ = ["page_html", "report_html"]
 

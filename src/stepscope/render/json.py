@@ -30,7 +30,8 @@ from stepscope.core.schema import Column
 from stepscope.render.commands import with_path
 from stepscope.render.document import Page, Part, Report
 from stepscope.render.finite import finite
-from stepscope.render.format import sentence, text, title_text
+from stepscope.render.format import text, title_text
+from stepscope.render.verdict import sentence
 
 __all__ = ["SCHEMA", "VERSION", "dumps", "frame_document", "page_document", "report_document"]
 

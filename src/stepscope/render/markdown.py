@@ -37,10 +37,10 @@ from stepscope.render.format import (
     place_text,
     plain,
     quantity,
-    sentence,
     text,
     title_text,
 )
+from stepscope.render.verdict import sentence
 
 __all__ = ["escape", "page_markdown", "report_markdown", "table_markdown"]
 

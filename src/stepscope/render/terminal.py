@@ -47,11 +47,11 @@ from stepscope.render.format import (
     place_text,
     plain,
     quantity,
-    sentence,
     text,
     title_text,
 )
 from stepscope.render.tables import print_table
+from stepscope.render.verdict import sentence
 
 __all__ = [
     "console_for",

@@ -24,7 +24,7 @@ from stepscope.core.finding import Finding, Rule
 from stepscope.core.plugins import PluginGroup
 from stepscope.core.report import FindingBlock, Overlap, Verdict
 from stepscope.core.run import Run
-from stepscope.models.limiting_rank import limiting_row, removable
+from stepscope.models.limiting_rank import awaited_rank, limiting_row, removable
 from stepscope.render.document import Unchecked
 from stepscope.report.memory_only import holds_memory_only
 from stepscope.report.overlaps import held, overlaps, pool_of
@@ -268,6 +268,7 @@ def _verdict(run: Run) -> Verdict:
         share_unrecorded=_unrecorded(row, share),
         likely=row["likely"],
         gaps=gaps,
+        late=row["limit"] == "device" and row["rank"] == awaited_rank(run),
         core_wait=row["cpu_contention"] if row["limit"] == "input" else _core_wait(run, row),
         next_step=_SEE_GAPS if gaps else record_without(slowed_by) if slowed_by else row["how"] or "",
     )

@@ -17,6 +17,7 @@ from stepscope.analyses.lib.graph_capture import captures
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.analyses.operators.operators import operators
+from stepscope.analyses.operators.speed_of_light import speed_of_light
 from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.core.errors import DEVICE_WORK, MissingData
 from stepscope.core.plural import plural
@@ -88,12 +89,27 @@ def checks_done(run: Run, path: str) -> list[Block]:
     diagnosis = diagnose(run)
     if diagnosis.findings or not diagnosis.checked:
         return []
-    how = _next(diagnosis, gpu=has_gpu(run))
-    following: list[Block] = [Text(f"Next: {how}.")] if how else []
+    following = _to_see_limits(run, diagnosis) or _to_check_more(diagnosis, gpu=has_gpu(run))
     if not marks_steps(run):  # the foot of the screen counts the checks
         return [] if diagnosis.verdict.bound == "unknown" else following
     text, values = _found_nothing(diagnosis, path)
     return [Text(text, tuple(values)), *following]
+
+
+def _to_see_limits(run: Run, diagnosis: Diagnosis) -> list[Block]:
+    """Where a device computes all the time and nobody knows how fast it could be: what to record to know."""
+    if diagnosis.verdict.bound != "device" or diagnosis.verdict.on_cpu or diagnosis.verdict.next_step:
+        return []
+    try:
+        speed_of_light(run)
+    except MissingData as missing:
+        return [Text(f"Next: {_literal(missing.how)}. It tells how far each operator is from the device's limit.")]
+    return []
+
+
+def _to_check_more(diagnosis: Diagnosis, *, gpu: bool) -> list[Block]:
+    how = _next(diagnosis, gpu=gpu)
+    return [Text(f"Next: {how}, for the checks that need more data.")] if how else []
 
 
 def _found_nothing(diagnosis: Diagnosis, path: str) -> tuple[str, list[Value]]:

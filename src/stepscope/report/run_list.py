@@ -8,8 +8,9 @@ from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.boundary import Failure, attempt
 from stepscope.core.errors import MissingData, StepscopeError
 from stepscope.core.run import Run
-from stepscope.render.format import sentence, title_text
+from stepscope.render.format import title_text
 from stepscope.render.run_list import ListedRun, with_changes
+from stepscope.render.verdict import sentence
 from stepscope.report.assemble import first_screen
 from stepscope.storage.listing import RecordedRun
 

@@ -115,5 +115,5 @@ def two_clocks(run: Run) -> list[Block]:
     step = steady.filter(pl.col("rank") == verdict.rank)["duration"].mean()
     if not isinstance(step, int | float) or abs(verdict.step_ns - step) <= _APART * step:
         return []
-    told = "The mean step is {} on the device (verdict, bar and findings), {} in the training process."
+    told = "The mean step is {} on the device (verdict, bar and findings), {} on the host."
     return [Text(told, (Value(verdict.step_ns, "ns"), Value(step, "ns")))]

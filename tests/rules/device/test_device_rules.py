@@ -5,7 +5,7 @@ import pytest
 from stepscope.analyses.host.lib.recording_cost import MEASURED
 from stepscope.analyses.memory.memory_peaks import OUT_OF_MEMORY
 from stepscope.core.synth import MS, Synth
-from stepscope.render.format import sentence
+from stepscope.render.verdict import sentence
 from stepscope.report.diagnose import diagnose
 
 

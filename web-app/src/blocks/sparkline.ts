@@ -15,7 +15,8 @@ export function drawSparkline(host: HTMLElement, block: LinesBlock, app: App, ke
   const sums = totals(block);
   const range = sums.length ? `${quantity(Math.min(...sums), block.unit, true)} – ${quantity(Math.max(...sums), block.unit, true)}` : "";
   const title = app.words.say(plain(block.title));
-  const summary = element("summary", { title: app.words.wholeChart }, element("span", { class: "spark-name" }, title, " ", element("span", { class: "quiet" }, range)), drawn(sums));
+  const cut = sums.some((sum) => sum > tallest(sums)) ? ` · ${app.words.cutBars}` : "";
+  const summary = element("summary", { title: app.words.wholeChart }, element("span", { class: "spark-name" }, title, " ", element("span", { class: "quiet" }, range + cut)), drawn(sums));
   const details = element("details", { class: "spark" }, summary);
   let clean: Cleanup | undefined;
   details.addEventListener("toggle", () => {
@@ -34,14 +35,19 @@ function totals(block: LinesBlock): number[] {
   return size < 2 ? all : Array.from({ length: Math.ceil(all.length / size) }, (_, at) => Math.max(...all.slice(at * size, (at + 1) * size)));
 }
 
+/** The height of the chart: one step far above the others is cut. */
+function tallest(sums: readonly number[]): number {
+  const middle = [...sums].sort((one, other) => one - other)[sums.length >> 1] ?? 0;
+  return Math.max(Math.min(Math.max(...sums), TALLEST * middle), 1);
+}
+
 function drawn(sums: readonly number[]): SVGSVGElement {
   const drawing = document.createElementNS(SVG, "svg");
   drawing.setAttribute("class", "sparkline");
   drawing.setAttribute("viewBox", `0 0 ${WIDE} ${HIGH}`);
   drawing.setAttribute("preserveAspectRatio", "none");
   drawing.setAttribute("aria-hidden", "true");
-  const middle = [...sums].sort((one, other) => one - other)[sums.length >> 1] ?? 0;
-  const most = Math.max(Math.min(Math.max(...sums), TALLEST * middle), 1);
+  const most = tallest(sums);
   const wide = WIDE / Math.max(sums.length, 1);
   const column = (sum: number, at: number) => `M${(at * wide).toFixed(1)} ${HIGH}v${(-Math.min(sum / most, 1) * HIGH).toFixed(1)}h${(wide * 0.86).toFixed(1)}V${HIGH}z`;
   const path = (chosen: (sum: number) => boolean, name: string) => {

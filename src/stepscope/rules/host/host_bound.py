@@ -32,12 +32,14 @@ line that holds the GIL while it computes arrive late and count for the next lin
 process looks busy. The work of a framework is known only by the names of its functions.
 """
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
 
 from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.lib.graph_capture import captures
 from stepscope.analyses.lib.sample_work import has_gpu
@@ -54,6 +56,8 @@ __all__ = ["RULE"]
 
 EXPLAINED = 0.5  # of the host's time: named lines with less leave the larger part to be told
 _MODULE = "<module>"  # how Python names code outside of functions
+FIRST_CALL = 20_000_000  # ns: a thousand times what a launch takes
+_LOADS = re.compile(r"(cuda|hip)(Launch|Module|Func|Library|OccupancyMax)")
 MOST_OF_A_LAUNCH = 300_000  # ns: a kernel that waits longer for its launch waits for other work of the host
 
 
@@ -163,8 +167,9 @@ def _idle(run: Run) -> Iterator[Finding]:
         return
     worst = max(slow, key=lambda row: row.host / row.step)
     launching = worst.host <= MOST_OF_A_LAUNCH * worst.kernels
+    first = None if launching else _first_call(run, worst)
     yield Finding(
-        title=_idle_title(worst, launching=launching),
+        title=_first_title(*first) if first else _idle_title(worst, launching=launching),
         cause="scheduling",
         evidence=_idle_evidence(worst),
         gain=Gain(
@@ -174,7 +179,7 @@ def _idle(run: Run) -> Iterator[Finding]:
             basis="GPU idle time without data wait or blocking calls",
             confidence="structural",
         ),
-        advice=_IDLE_ADVICE if launching else _GAP_ADVICE,
+        advice=_IDLE_ADVICE if launching else _WARM_UP if first else _GAP_ADVICE,
         ranks=tuple(row.rank for row in slow),
         where=_places(run, worst.rank) or tuple(gap_places(run, worst.rank, ("host", "launch"))),
     )
@@ -192,6 +197,23 @@ def _idle_title(row: DeviceIdle, *, launching: bool) -> Title:
         return Title("Host code leaves the GPU idle {} per step ({})", idle)
     kernel, count = plural(row.kernels, "kernel"), Value(row.kernels, "count")
     return Title(f"Launching {{}} {kernel} per step leaves the GPU idle {{}} ({{}})", (count, *idle))
+
+
+def _first_call(run: Run, row: DeviceIdle) -> tuple[str, float] | None:
+    """The call in the longest gap, if it is one that loads kernels or libraries, and the gap is most of the idle time.
+
+    A launch takes microseconds: one that takes longer while the device idles is the first of its kind.
+    """
+    own = (pl.col("rank") == row.rank) & (pl.col("device") == row.device)
+    gaps = idle_gaps(run).filter(own & pl.col("class").is_in(["host", "launch", "allocation"]))
+    for call, gap in gaps.sort("duration", descending=True).select("activity", "duration").head(1).iter_rows():
+        if call and _LOADS.match(call) and gap >= FIRST_CALL and 2 * gap >= row.host * row.steps:
+            return call, float(gap)
+    return None
+
+
+def _first_title(call: str, gap: float) -> Title:
+    return Title("The first {} leaves the GPU idle {}: it loads kernels", (call, Value(gap, "ns")))
 
 
 def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
@@ -218,6 +240,13 @@ _SEVERAL = "Host code of several lines takes {} per step ({})"
 _SPREAD_ADVICE = (
     Advice(text="Replace Python loops over values by operators on tensors, first line first"),
     Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN", language="shell"),
+)
+_WARM_UP = (
+    Advice(
+        text="Run a few batches before the profiler starts",
+        code="for batch in itertools.islice(loader, 3):\n    model(batch)  # then start the profiler",
+    ),
+    Advice(text="See what the host does in the longest gaps", code="stepscope show idle_gaps RUN", language="shell"),
 )
 _GAP_ADVICE = (
     Advice(text="See what the host does in the longest gaps", code="stepscope show idle_gaps RUN", language="shell"),

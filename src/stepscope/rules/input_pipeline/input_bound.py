@@ -93,7 +93,7 @@ def check(run: Run) -> Iterator[Finding]:
         ranks=tuple(sorted(row.rank for row in culprits)),
         where=found
         or _inside(run, worst.rank, (*(call.place for call in calls), *facts.places))
-        or tuple(gap_places(run, worst.rank, ("data_wait",))),
+        or tuple(gap_places(run, worst.rank, ("data_wait",), "the data wait")),
     )
 
 
@@ -103,6 +103,7 @@ def _inside(run: Run, rank: int, places: tuple[Place, ...]) -> tuple[Place, ...]
     return tuple(dict.fromkeys(lines))[:LINES]
 
 
+_CHEAPER = "cheaper data loading, up to free, which also leaves its cores to training"
 _FREED = "more workers, up to free data loading, which also leaves its cores to training"
 
 
@@ -124,6 +125,8 @@ def _basis(worst: InputWait, facts: LoaderFacts, contended: float) -> str:
     """What the range is of, as the first advice has it."""
     if facts.workers == 0 and worst.wait < WORTH_A_WORKER:
         return "half of the data wait, up to all of it"
+    if not any(_settings(worst, facts, gpu=False)):
+        return _CHEAPER if contended else "half of the data wait, up to all of it"
     return _FREED if contended else "more workers on these cores, up to no data wait"
 
 
@@ -193,7 +196,7 @@ def _evidence(
     ]
     if worst.wait < worst.waiting:
         hidden = worst.waiting - worst.wait
-        rows.append(Evidence(label="data wait, GPU busy", value=hidden, unit="ns", source="bound"))
+        rows.append(Evidence(label="hidden data wait", value=hidden, unit="ns", source="bound"))
     if facts.described and facts.workers is not None:
         rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
     victims = [row for row in waits if row not in culprits]
@@ -212,10 +215,12 @@ def _advice(
     settings = tuple(_settings(worst, facts, gpu=gpu))
     yield from settings
     line = f"Make this line cheaper{at(found[0])}, or do its work once before training" if found else ""
-    if not settings:
-        full = facts.busy is None or facts.busy >= FULL
-        why = "the workers already use all cores" if full else "more workers will hardly help"
-        yield Advice(text=f"{line}: {why}" if line else f"Make loading cheaper: {why}")
+    if not settings and (facts.busy is None or facts.busy >= FULL):
+        full = "Make loading cheaper: the workers already use all cores"
+        yield Advice(text=f"{line}: the workers already use all cores" if line else full)
+    elif not settings:
+        hardly = "Make loading cheaper: more workers will hardly help"
+        yield Advice(text=f"{line}: more workers will hardly help" if line else hardly)
     elif line:
         yield Advice(text=line)
     if calls and not found:

@@ -26,8 +26,9 @@ decoders are told apart. Code inside `__getitem__` that is no transform counts f
 from collections.abc import Iterator
 
 from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
+from stepscope.analyses.lib.loop_headers import loop_header
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title, Value, at
+from stepscope.core.finding import Advice, Finding, Place, Rule, Title, Value, at
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.input_stall import LoadingStage, heaviest, input_stall, part_ceiling, short, stage_evidence
@@ -43,22 +44,28 @@ def check(run: Run) -> Iterator[Finding]:
     part = heaviest(found) if found is not None else None
     if found is None or part is None or part.stage not in _STAGES or part.share < MIN_SHARE:
         return
+    where = hot_lines(run, found.ranks[0], part.place, part.library)
     yield Finding(
         title=Title("{} takes {} of data-loading CPU time", (part.called, Value(part.share, "ratio"))),
         cause="data-reading",
         evidence=stage_evidence(found, part),
         gain=part_ceiling(found, part),
-        advice=_advice(part, gpu=has_gpu(run)),
+        advice=_advice(part, gpu=has_gpu(run), in_loop=_is_in_loop(run, where)),
         ranks=found.ranks,
-        where=hot_lines(run, found.ranks[0], part.place, part.library),
+        where=where,
     )
+
+
+def _is_in_loop(run: Run, where: tuple[Place, ...]) -> bool:
+    """Whether the line that takes most is in a loop of the transform."""
+    return bool(where) and bool(loop_header(run, where[0].file, where[0].line))
 
 
 _STAGES = ("transform", "decode", "read", "sample")
 _INDEXED = "torch.utils.data.dataset.TensorDataset"  # has no code of the user's, and takes a list of indices
 
 
-def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
+def _advice(part: LoadingStage, *, gpu: bool, in_loop: bool = False) -> tuple[Advice, ...]:
     """What makes a part cheaper, the likeliest first."""
     name, where = short(part.name), at(part.place)
     match part.stage:
@@ -77,10 +84,10 @@ def _advice(part: LoadingStage, *, gpu: bool) -> tuple[Advice, ...]:
             code = "def __getitems__(self, indices):  # one call per batch\n    return list(work(self.data[indices]))"
             return (Advice(text=text, code=code), _once(part.called))
         case _:
-            return _of_transform(name, where, gpu=gpu)
+            return _of_transform(name, where, in_loop, gpu=gpu)
 
 
-def _of_transform(name: str, where: str, *, gpu: bool) -> tuple[Advice, ...]:
+def _of_transform(name: str, where: str, in_loop: bool, *, gpu: bool) -> tuple[Advice, ...]:
     batches = f"{_made(name)}for batch, labels in loader:\n    batch = {{}}(batch{{}})"
     called = name.lower() if _made(name) else name if name.isidentifier() else "transform"  # a lambda has no name
     if gpu:
@@ -88,7 +95,9 @@ def _of_transform(name: str, where: str, *, gpu: bool) -> tuple[Advice, ...]:
         first = Advice(text=f"Run {name}{where} on whole batches on the GPU", code=code)
         return (first, Advice(text=f"Or make {name} cheaper: smaller inputs (crop first), smaller dtypes"), _once(name))
     return (
-        Advice(text=f"Make {name} cheaper{where}: smaller inputs, whole-array operations, smaller dtypes"),
+        Advice(text=f"Replace the loop in {name}{where} by one whole-array call, or repeat it less often")
+        if in_loop
+        else Advice(text=f"Make {name} cheaper{where}: smaller inputs, whole-array operations, smaller dtypes"),
         Advice(text=f"Or run {name} on whole batches in the training loop", code=batches.format(called, "")),
         _once(name),
     )
