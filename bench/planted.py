@@ -48,7 +48,7 @@ def _ranks(*rules: str) -> Planted:
 
 
 PLANTED = {
-    "slow_transform": _input("slow-transform", "input-bound"),
+    "slow_transform": _input("slow-transform", "input-bound", "too-many-workers"),
     "slow_collate": _input("slow-collate", "input-bound"),
     "checkpoint_stall": Planted(bounds=("host",), rules=("periodic-stall",)),
     "logging_stall": Planted(bounds=("host",), rules=("logging-each-step",)),

@@ -15,7 +15,7 @@ Seen = queue.Queue[torch.Tensor | None]
 def count(seen: Seen, fixed: bool) -> None:
     """How often each of 16 levels of brightness was seen, to notice when the data change."""
     levels = [0] * 16
-    while (pictures := seen.get()) is not None:
+    while (pictures := seen.get()) is not None:  # planted
         if fixed:
             found = torch.histc(pictures, 16, 0, 1).long().tolist()
             levels = [before + more for before, more in zip(levels, found, strict=True)]

@@ -37,7 +37,7 @@ def main() -> None:
         dataset.passes = 0 if options.without else 1
     model, loss_function = Network(16), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for pictures, labels in DataLoader(dataset, batch_size=32, num_workers=options.workers):
+    for pictures, labels in DataLoader(dataset, batch_size=32, num_workers=options.workers):  # planted
         optimizer.zero_grad()
         loss = loss_function(model(pictures), labels)
         loss.backward()

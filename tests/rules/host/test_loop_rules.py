@@ -32,8 +32,9 @@ def found(rule: str, synth: Synth) -> list[Finding]:
         (5, ""),
         (6, "norms = [p.norm() for p in model.parameters()]"),
         (7, ""),
+        (9, "for value in values:  # all of them"),
     ],
-    ids=["in the loop", "deeper in it", "behind it", "a comprehension", "a line nobody kept"],
+    ids=["in the loop", "deeper in it", "behind it", "a comprehension", "no loop", "behind a comment"],
 )
 def test_the_loop_that_a_line_is_in(line: int, header: str) -> None:
     synth = source(
@@ -44,6 +45,9 @@ def test_the_loop_that_a_line_is_in(line: int, header: str) -> None:
         "",
         "total = 0",
         "norms = [p.norm() for p in model.parameters()]",
+        "",
+        "for value in values:  # all of them",
+        "    total += value",
     )
     assert loop_header(synth.run(), TRAIN, line) == header
 

@@ -22,7 +22,7 @@ def loop_header(run: Run, file: str, line: int) -> str:
     if " for " in own and _LOOP.match(own):
         return own.strip()
     for text in reversed(lines[: line - first]):
-        if _LOOP.match(text) and _indent(text) < _indent(own) and text.rstrip().endswith(":"):
+        if _LOOP.match(text) and _indent(text) < _indent(own) and text.partition("  #")[0].rstrip().endswith(":"):
             return text.strip()
     return ""
 

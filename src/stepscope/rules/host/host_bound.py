@@ -172,16 +172,20 @@ def _idle(run: Run) -> Iterator[Finding]:
         title=_first_title(*first) if first else _idle_title(worst, launching=launching),
         cause="scheduling",
         evidence=_idle_evidence(worst),
-        gain=Gain(
-            low_ns=int(max(0.0, worst.host - worst.recording) / 2),
-            high_ns=int(worst.host),
-            step_ns=int(worst.step),
-            basis="GPU idle time without data wait or blocking calls",
-            confidence="structural",
-        ),
+        gain=None if first else _idle_gain(worst),
         advice=_IDLE_ADVICE if launching else _WARM_UP if first else _GAP_ADVICE,
         ranks=tuple(row.rank for row in slow),
         where=_places(run, worst.rank) or tuple(gap_places(run, worst.rank, ("host", "launch"))),
+    )
+
+
+def _idle_gain(row: DeviceIdle) -> Gain:
+    return Gain(
+        low_ns=int(max(0.0, row.host - row.recording) / 2),
+        high_ns=int(row.host),
+        step_ns=int(row.step),
+        basis="GPU idle time without data wait or blocking calls",
+        confidence="structural",
     )
 
 

@@ -2,7 +2,7 @@
 
 ## What it finds
 CPU jobs that spend more than 5 % of the steps in lines that read values: `.item()`, `.tolist()`,
-`float(tensor)`.
+`float(tensor)`, and in loops over `.tolist()`.
 
 ## Why it costs time
 Each value costs an operator or two and a Python object, some 3 µs, and a loop reads thousands. On a GPU each read also
@@ -32,6 +32,7 @@ from stepscope.models.sampled_code import sampled_code
 __all__ = ["RULE"]
 
 _CALLS = r"\.(item|tolist)\(\)|\bfloat\(\w+(\[|\.)"
+_LOOPS = r"\.tolist\(\)"  # what a loop over single values does with them goes with it
 _WHOLE = "Compute on the whole tensor instead of on single values, then read the result once"
 _ADVICE = (
     Advice(
@@ -46,7 +47,9 @@ _COUNT_ADVICE = (
 
 
 def check(run: Run) -> Iterator[Finding]:
-    for finding in sampled_code(run, "Reading single values at {} takes {} per step ({})", _ADVICE, calls=_CALLS):
+    for finding in sampled_code(
+        run, "Reading single values at {} takes {} per step ({})", _ADVICE, calls=_CALLS, loops=_LOOPS
+    ):
         counts = "argmax" in finding.where[0].text
         yield replace(finding, advice=_COUNT_ADVICE) if counts else finding
 
