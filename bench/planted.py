@@ -23,6 +23,7 @@ from typing import Any
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 MARK = "# planted"
 CEILING = 0.1  # of what leaving the code out saves
+ROUNDING = 0.005  # of either end: what three digits hide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,11 @@ def _input(*rules: str) -> Planted:
 def _loop(*rules: str, bounds: tuple[str, ...] = ()) -> Planted:
     """A problem of the training loop; where the model runs on the CPU, its operators are the host's work, too."""
     return Planted(bounds=bounds or ("host", "device", "balanced"), rules=rules)
+
+
+def _healthy(*bounds: str) -> Planted:
+    """Nothing to find."""
+    return Planted(bounds=("host", "device", "balanced", *bounds), rules=())
 
 
 def _ranks(*rules: str) -> Planted:
@@ -89,6 +95,7 @@ PLANTED = {
     "deepcopy_best": _loop("state-copied-each-step"),
     "losses_kept": _loop("host-memory-growth"),
     "recompilation": _loop("recompilation"),
+    "graph_breaks": _loop("graph-breaks"),
     "text_in_step": _loop("parsing-in-loop", bounds=("host",)),
     "helper_thread": _loop("gil-contention"),
     "forward_hooks": _loop("slow-hooks"),
@@ -97,9 +104,9 @@ PLANTED = {
     "ddp_parameter_reduce": _ranks("small-collectives"),
     "ddp_scalar_reduce": _ranks("small-collectives"),
     "ddp_straggler": _ranks("straggler"),
-    "healthy_gpt": Planted(bounds=("host", "device", "balanced"), rules=()),
-    "healthy_rnn": Planted(bounds=("host", "device", "balanced"), rules=()),
-    "healthy": Planted(bounds=("device", "balanced"), rules=()),
+    **dict.fromkeys(("healthy_gpt", "healthy_rnn", "healthy_gan", "healthy_sparse", "healthy_compiled"), _healthy()),
+    **dict.fromkeys(("healthy", "healthy_loader", "healthy_accumulation", "healthy_validation"), _healthy()),
+    "healthy_ddp": _healthy("communication"),
 }
 
 
@@ -173,7 +180,7 @@ class Saved:
     def holds(self) -> bool:
         if self.ceiling:
             return abs(self.high - self.saved) <= CEILING * self.saved
-        return self.low <= self.saved <= self.high
+        return self.low * (1 - ROUNDING) <= self.saved <= self.high * (1 + ROUNDING)
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -220,16 +227,16 @@ def saved_of(slow: list[dict[str, Any]], fast: list[dict[str, Any]]) -> Saved | 
         return None
     whole = gain["pool"] == "repeated-steps"  # there are fewer steps, each as long as before
     pairs = zip(slow, fast, strict=True)
-    saved = [_length(before, before, whole) - _length(after, before, whole) for before, after in pairs]
-    step = statistics.median(report["run"]["step_ns"]["mean"] for report in slow)
-    middle = statistics.median(saved)
-    return Saved(low=gain["low_ns"], high=gain["high_ns"], saved=middle, step=step, ceiling=bool(gain["curve"]))
+    shorter = statistics.median(_mean(before) - _mean(after) for before, after in pairs)
+    fewer = (1 - fast[0]["run"]["steps"] / slow[0]["run"]["steps"]) * gain["step_ns"]
+    step = gain["step_ns"] if whole else statistics.median(map(_mean, slow))
+    saved = fewer if whole else shorter
+    return Saved(low=gain["low_ns"], high=gain["high_ns"], saved=saved, step=step, ceiling=bool(gain["curve"]))
 
 
-def _length(report: dict[str, Any], of: dict[str, Any], whole: bool) -> float:
-    """The mean step; with `whole`, all steps, over the number of those `of` another report."""
+def _mean(report: dict[str, Any]) -> float:
     mean: float = report["run"]["step_ns"]["mean"]
-    return mean * report["run"]["steps"] / of["run"]["steps"] if whole else mean
+    return mean
 
 
 def show(outcome: Outcome) -> None:

@@ -8,7 +8,7 @@ from parts import Network, Pictures, arguments
 
 
 def main() -> None:
-    options = arguments(__doc__, steps=150)
+    options = arguments(__doc__, steps=250)
     torch.manual_seed(0)
     model, loss_function = Network(16), nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

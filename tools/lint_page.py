@@ -9,9 +9,9 @@ HEAD = """\
 
 *Generated from the checks by `tools/generate_docs.py`.*
 
-`stepscope lint FILES` finds these lines without running anything. `stepscope lint RUN` checks the files of a recorded
-job and adds the time measured at each line. What stands below an `if` may run seldom, so it is not told. To leave a
-line out, end it with `# stepscope: ignore` or `# stepscope: ignore[NAME]`.
+`stepscope lint FILES` finds lines like those below without running anything. `stepscope lint RUN` checks the files of a
+recorded job and adds the time measured at each line. Code under an `if` may run rarely, so it is not reported. To leave
+a line out, end it with `# stepscope: ignore` or `# stepscope: ignore[NAME]`.
 
 ```bash
 stepscope lint train.py

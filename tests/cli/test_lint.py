@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from stepscope.cli.lint import COMMAND, measured_lines
+from stepscope.cli.lint import COMMAND
 from stepscope.core.errors import BadInput
 from stepscope.core.synth import Synth
+from stepscope.models.measured_lines import measured_lines
 
 SLOW = "for x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n    total += loss\n"
 

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepscope.cli._opening import Opening, open_for, opening
-from stepscope.core.errors import BadInput, MissingData
+from stepscope.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.core.run import Run
     from stepscope.lint.check import Hit
     from stepscope.lint.script import Script
 
-__all__ = ["COMMAND", "measured_lines"]
+__all__ = ["COMMAND"]
 
 _FOUND = 1  # exit code, as of other linters
 _SKIPPED = ("site-packages", "node_modules", "__pycache__", "build", "dist", "venv")
@@ -47,15 +46,22 @@ def COMMAND(paths: tuple[str, ...], form: str, **words: Any) -> None:
     found: list[tuple[Script, str, Hit, str, float]] = []
     files = 0
     for path in paths:
-        run = open_for(lambda run: run, [path], Opening(**words)) if (Path(path) / "run.json").exists() else None
-        measured = measured_lines(run) if run is not None else {}
-        for script in _scripts(sorted({file for file, _ in measured}) if run is not None else _files(Path(path))):
+        is_run = (Path(path) / "run.json").exists()
+        measured = _measured(path, Opening(**words)) if is_run else {}
+        for script in _scripts(sorted({file for file, _ in measured}) if is_run else _files(Path(path))):
             files += 1
             rows = ((name, hit, *measured.get((script.path, hit.line), ("", 0.0))) for name, hit in hits(script))
             found += [(script, *row) for row in rows]
     found.sort(key=lambda one: -one[4])
     (_print_json if form == "json" else _print)(found, files)
     click.get_current_context().exit(_FOUND if found else 0)
+
+
+def _measured(path: str, options: Opening) -> dict[tuple[str, int], tuple[str, float]]:
+    """Lines of a run folder with their shares."""
+    from stepscope.models.measured_lines import measured_lines
+
+    return measured_lines(open_for(measured_lines, [path], options))
 
 
 def _files(path: Path) -> list[str]:
@@ -88,27 +94,6 @@ def _scripts(files: list[str]) -> Iterator[Script]:
             click.echo(f"stepscope: {file}: is not on this machine, so it was not checked", err=True)
         except (OSError, SyntaxError, ValueError, RecursionError) as error:
             click.echo(f"stepscope: {file}: cannot be read as Python: {error}", err=True)
-
-
-def measured_lines(run: Run) -> dict[tuple[str, int], tuple[str, float]]:
-    """Lines of a run: what their share is of, and the share; a line of the loop and of a worker is one of the loop."""
-    from stepscope.analyses.host.lines import lines
-    from stepscope.analyses.input_pipeline.loader_lines import loader_lines
-
-    found: dict[tuple[str, int], tuple[str, float]] = {}
-    for table, of in ((loader_lines, "of sampled loading time"), (lines, "of the step")):
-        try:
-            rows = table(run).group_by("file", "line").agg(share=_sum("share"))
-        except MissingData:
-            continue
-        found.update({(file, line): (of, share) for file, line, share in rows.iter_rows() if file})
-    return found
-
-
-def _sum(name: str) -> Any:
-    import polars as pl
-
-    return pl.col(name).sum()
 
 
 def _print(found: list[tuple[Script, str, Hit, str, float]], files: int) -> None:

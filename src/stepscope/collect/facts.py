@@ -24,8 +24,8 @@ __all__ = [
     "torch_settings",
 ]
 
-PLACES = ("dataset", "collate", "made")
-"""Of a loader: what has a file and a line."""
+PLACES = ("dataset", "collate", "made", "break")
+"""Of a loader, or of compiled code: what has a file and a line."""
 
 _OPTIMIZER_OPTIONS = ("foreach", "fused", "capturable", "differentiable", "amsgrad", "maximize")
 _WRAPPERS = 8  # Subset of Subset of ...: enough for any script, and a bound for a cycle

@@ -12,6 +12,7 @@ from ..run_format import files
 from ..run_format.options import RecordingOptions
 from ..run_format.records import FLAG_TRACING, STEP
 from . import facts, fields
+from .graph_breaks import graph_breaks
 from .guards import own_errors
 from .origins import Origins
 from .recorder import Recorder, leave_ending, leave_note
@@ -265,6 +266,8 @@ class Session(Observer):
             return
         for what, why in left_out(self.clock):
             self._recorder.note(what, why)
+        for row in self._described(lambda: graph_breaks(Origins()), "graph breaks of torch.compile") or ():
+            self.learn(row)
         leave_ending(self._run_dir, self._pid)
 
     def _stop(self) -> None:

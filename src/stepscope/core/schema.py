@@ -300,6 +300,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("foreach", pl.Boolean, None, "the foreach option; null: left to torch"),
         Column("fused", pl.Boolean, None, "the fused option; null: left to torch"),
     ),
+    "graph_breaks": _ids(
+        Column("file", pl.String, None, "file of the user's innermost line"),
+        Column("line", pl.Int64, None, "line at which torch.compile ended a graph"),
+        Column("function", pl.String, None, "function of the line"),
+        Column("reason", pl.String, None, "why, as torch says it"),
+        Column("count", pl.Int64, "count", "how often, over all compilations of the code"),
+    ),
     "system": (
         Column("time", pl.Int64, "ns", "time of the sample", "run"),
         Column("rank", pl.Int32, None, "rank that was measured; null: the machine or the whole job"),

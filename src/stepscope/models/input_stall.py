@@ -56,6 +56,7 @@ COMPUTING = ("cores", "workers", "no workers")  # limits of a step that less wor
 MIN_BUSY = 0.8  # of the workers' time: with less they stand idle, and more of them would too
 TRIED = (1, 2, 3, 4, 6, 8, 10, 12, 14, MOST_WORKERS)  # workers: a tenth more or less makes no difference
 CURVE = (2.0, 4.0, 10.0)  # times as fast: worth the trouble, likely, and what compiled code reached
+MODEL = 0.04  # of the step, on both sides: simulated settings were measured up to 0.03 outside of their range
 _COLLATE = "torch.utils.data._utils.collate."
 
 
@@ -215,15 +216,22 @@ def pays(found: InputStall, prediction: Prediction) -> bool:
     return _pays(found.model, found.now, prediction)
 
 
-def gain(found: InputStall, changes: Sequence[LoaderChange], basis: str) -> Gain:
-    """What is saved per step, from the least with any of the changes to the most; the start of workers apart."""
+def gain(found: InputStall, changes: Sequence[LoaderChange], basis: str, beyond: float = 0.0) -> Gain:
+    """What is saved per step, from the least with any of the changes to the most; the start of workers apart.
+
+    `beyond` of the step may be saved on top, by what the simulation does not know.
+    """
     rows = predict(found.model, changes)
     least, most = (
         max(0, found.now - end) for end in (max(row.high_ns for row in rows), min(row.low_ns for row in rows))
     )
     wait = round(found.now * found.wait / found.step)
+    if not any(change.faster for change in changes):
+        least, most = max(0, least - round(MODEL * found.now)), most + round(MODEL * found.now)
+    most += round(beyond * found.now)
     if not any(_frees_cores(found, change) for change in changes):
         least, most = min(least, wait), min(most, wait)
+    most = min(most, found.now)
     if most > wait * (1 + NEARLY):
         basis = f"{basis}, freeing cores for training"
     return Gain(

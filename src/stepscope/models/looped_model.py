@@ -32,7 +32,7 @@ def loop_finding(
     title: Title,
     advice: tuple[Advice, ...],
     ranks: tuple[int, ...],
-    part: tuple[float, float] = (0.55, 1.1),
+    part: tuple[float, float] = (0.6, 1.2),
 ) -> Finding:
     """What is said of such a loop but for title and advice: short operators are called once instead of `uses` times.
 

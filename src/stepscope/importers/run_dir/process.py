@@ -77,6 +77,7 @@ def add_recorded(process: Process, sink: Sink) -> tuple[Row, list[Row]]:
     _add_identity(process, last.get("torch", {}), last.get("distributed", {}), sink)
     _add_loaders(process, facts, sink)
     _add_optimizers(process, facts, sink)
+    _add_graph_breaks(process, facts, sink)
     _add_meta(process, facts, sink)
     windows = read_lines(process.folder / files.WINDOWS, note)
     outer = outer_steps(facts)
@@ -159,6 +160,21 @@ def _add_loaders(process: Process, facts: list[Row], sink: Sink) -> None:
 
 _LOADER_WORDS = ("dataset", "dataset_file", "collate", "collate_file", "made_file", "made_by")
 _LOADER_NUMBERS = ("dataset_line", "collate_line", "made_line", "batch_size", "num_workers", "prefetch_factor")
+
+
+def _add_graph_breaks(process: Process, facts: list[Row], sink: Sink) -> None:
+    for fact in facts:
+        if fact.get("kind") == "graph_break":
+            sink.row(
+                "graph_breaks",
+                rank=process.rank,
+                pid=process.pid,
+                file=word(fact.get("break_file")),
+                line=number(fact.get("break_line")),
+                function=word(fact.get("function")),
+                reason=word(fact.get("reason")),
+                count=number(fact.get("count")),
+            )
 
 
 def _add_optimizers(process: Process, facts: list[Row], sink: Sink) -> None:

@@ -1,7 +1,7 @@
 """Gradients are exchanged after each of several batches of one optimizer step.
 
 With DistributedDataParallel each `backward()` starts an all-reduce. When the optimizer steps only every few batches,
-all but the last exchange are wasted: `model.no_sync()` leaves them out.
+all exchanges but the last are wasted: `model.no_sync()` skips them.
 """
 
 import ast

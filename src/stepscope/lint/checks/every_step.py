@@ -1,6 +1,6 @@
-"""A call that is only for now and then stands in every training step.
+"""A call meant for occasional use is in every training step.
 
-`gc.collect()` walks all objects of Python. `torch.cuda.empty_cache()` gives memory back that the next step asks for
+`gc.collect()` traverses all Python objects. `torch.cuda.empty_cache()` releases memory that the next step requests
 again. `torch.cuda.synchronize()` stops the host until the device is idle. `torch.save()` writes a checkpoint.
 `savefig()` draws a figure. `copy.deepcopy()` copies every weight.
 """

@@ -1,7 +1,7 @@
 """Files are read or decoded in the training process.
 
-A DataLoader without `num_workers` loads each batch while training waits. It is told where the data set's `__getitem__`
-is in the same file and opens, reads or decodes something.
+A DataLoader without `num_workers` loads each batch while training waits. Reported where the dataset's `__getitem__` is
+in the same file and opens, reads or decodes something.
 """
 
 import ast

@@ -1,6 +1,6 @@
 """`CUDA_LAUNCH_BLOCKING` makes the host wait for every kernel.
 
-It is for finding the call behind an error of the device.
+It is meant for finding the call that caused a device error.
 """
 
 import ast

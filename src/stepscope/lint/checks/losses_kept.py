@@ -1,7 +1,7 @@
 """A loss is kept with its graph.
 
 `total += loss` and `losses.append(loss)` keep the graph of every step, so memory grows and backward may walk all of
-them. Keep a number or `loss.detach()`.
+them. Keep `loss.detach()`.
 """
 
 import ast

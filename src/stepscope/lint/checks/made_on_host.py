@@ -1,6 +1,6 @@
 """A tensor is made on the host and copied to the device in every training step.
 
-`torch.zeros(...).to(device)` fills memory of the host, then copies it. With `device=` it is made where it is needed.
+`torch.zeros(...).to(device)` fills host memory, then copies it. With `device=` the tensor is created on the device.
 """
 
 import ast

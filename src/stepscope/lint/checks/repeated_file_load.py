@@ -1,6 +1,6 @@
 """`__getitem__` loads the same file for every sample.
 
-A call that reads a whole file whose name does not depend on the sample belongs in `__init__`, or behind a cache.
+Read a whole file in `__init__`, or cache it, if its name does not depend on the sample.
 """
 
 import ast

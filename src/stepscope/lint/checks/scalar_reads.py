@@ -2,7 +2,7 @@
 
 `.item()`, `.tolist()`, `.cpu()`, `.numpy()` and `float(loss)` wait until the device has computed the value. The host
 cannot launch ahead meanwhile. Read every 50th step, or keep a sum on the device. Files that never name an accelerator
-are left alone.
+are skipped.
 """
 
 import ast

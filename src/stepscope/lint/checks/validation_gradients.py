@@ -1,4 +1,4 @@
-"""Validation records gradients.
+"""Validation runs with gradient recording on.
 
 A function that calls `model.eval()` and loops over batches, without `torch.no_grad()` or `torch.inference_mode()`,
 keeps activations for a backward pass that never comes.

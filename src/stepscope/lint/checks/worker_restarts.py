@@ -1,6 +1,6 @@
 """The workers of a DataLoader start again in every epoch.
 
-Without `persistent_workers=True` each epoch forks and fills its workers anew, while training waits.
+Without `persistent_workers=True`, each epoch starts and refills its workers again while training waits.
 """
 
 import ast

@@ -12,8 +12,8 @@ waits for it. Reading a value for the log also ends what the device has queued.
 Log every 100th step. Log numbers, not tensors. Let a background thread write, and do not flush.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step, as a 95 % interval: low end a quarter lower, as a fix keeps a
-part of the cost; high end a fifth higher, as the calls also slow down what follows them.
+The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
+taken. A fix keeps a part of the cost, and the calls also slow down what follows them.
 
 ## When it is wrong
 A framework that logs by itself has a setting for it; see its page. Logs that are read while the job runs may have to

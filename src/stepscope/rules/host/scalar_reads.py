@@ -13,8 +13,8 @@ Compute on the whole tensor, and read the result once. Stack what is to be read 
 50th step.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step, as a 95 % interval: low end a quarter lower, as a fix keeps a
-part of the cost; high end a fifth higher, as the calls also slow down what follows them.
+The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
+taken. A fix keeps a part of the cost, and the calls also slow down what follows them.
 
 ## When it is wrong
 An algorithm that decides by a value in each step has to read it. One read per step costs nothing that matters here.

@@ -12,8 +12,8 @@ Copy only if the validation loss is the best so far. Copy into tensors that exis
 average of the weights use `torch.optim.swa_utils.AveragedModel`.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step, as a 95 % interval: low end a quarter lower, as a fix keeps a
-part of the cost; high end 1.6 times of it, as a copy drives the model out of the caches. Measured: 1.5 times.
+The share of samples in such calls times the mean step: 0.9 to 1.8 times of it, as a copy drives the model out of the
+caches. Measured: 1.5 times.
 
 ## When it is wrong
 An algorithm that changes the copy (an inner loop of meta-learning) needs one each time.

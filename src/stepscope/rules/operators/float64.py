@@ -43,7 +43,7 @@ from stepscope.rules.operators.lib.work_or_operators import OperatorCost, costly
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.05  # of the step: half of it, the low end of the gain, is above the noise between two runs
-SAVED = (0.45, 0.9)  # of the time: half the bytes at least, and most of it where arithmetic limits
+SAVED = (0.43, 0.86)  # of the time: half the bytes at least, and most of it where arithmetic limits
 _SETTING = r"float64|\.double\("
 _KERNEL = re.compile(r"dgemm|d884|f64f64|<double|lambda\(double|^Cijk_\w*_DB_")
 

@@ -13,8 +13,8 @@ Call the model once on the whole batch. Where samples differ in length, pad them
 of one sample use `torch.vmap`.
 
 ## How the gain is predicted
-The time of forward and backward outside of operators of 50 µs and more, but that of one pass: 0.55 to 1.1 times of it,
-as long operators get shorter, too. Measured on a CPU: 1.03 times.
+The time of forward and backward outside of operators of 50 µs and more, but that of one pass: 0.6 to 1.2 times of it,
+as long operators get shorter, too. Measured on two CPUs: 1.03 and 1.12 times.
 
 ## When it is wrong
 A model that uses a layer again by design cannot be called once: recurrent networks, shared layers, diffusion steps.
