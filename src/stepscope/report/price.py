@@ -26,7 +26,7 @@ def price_text(run: Run, per_hour: float) -> Text:
     numbered = ((number, block.finding.gain) for number, block in enumerate(diagnose(run).findings, 1))
     number, gain = next(((number, gain) for number, gain in numbered if gain and gain.step_ns), (0, None))
     try:
-        cost = Value(per_hour * int(whole_run(run)["time"].sum()) / _HOUR, "money")
+        cost = Value(per_hour * int(whole_run(run)["duration"].sum()) / _HOUR, "money")
     except MissingData:
         told, values = "The job costs {} per hour.", [price]
     else:

@@ -40,7 +40,7 @@ def _on_cpu() -> Synth:
 
 
 def test_the_parts_add_up_to_the_wall_time() -> None:
-    rows = run_time(job().run()).select("part", "time", "steps").rows()
+    rows = run_time(job().run()).select("part", "duration", "steps").rows()
     assert rows == [
         ("start", 3_000 * MS, None),
         ("warm-up", 300 * MS, 3),
@@ -65,7 +65,7 @@ def test_long_steps_are_told_apart() -> None:
             step, clock, end, forward=20, backward=25, optimizer=5, tags=("evaluation",) if end > clock + 50 else ()
         )
         clock = end
-    times = dict(run_time(synth.run()).select("part", "time").iter_rows())
+    times = dict(run_time(synth.run()).select("part", "duration").iter_rows())
     assert times["long steps"] == pytest.approx(600 * MS, rel=0.01)
     assert sum(times.values()) == clock * MS
 
@@ -75,7 +75,7 @@ def test_time_between_steps_is_told_as_other() -> None:
     for step in range(13):
         start = 100.0 * step + (70 if step > 6 else 0)
         synth.step(step, start, start + 100, forward=50, backward=50)
-    times = dict(run_time(synth.run()).select("part", "time").iter_rows())
+    times = dict(run_time(synth.run()).select("part", "duration").iter_rows())
     assert times == {"warm-up": 300 * MS, "computing": 1_000 * MS, "other": 70 * MS}
 
 

@@ -279,12 +279,9 @@ def epochs(*, start: float, fetch: float, persistent: bool = False) -> Run:
 def test_the_first_batch_of_an_epoch_is_no_start_of_workers() -> None:
     """Lasting workers have to make it as well."""
     assert not list(RULES.get("worker-restarts").check(epochs(start=200, fetch=200)))
-    gain = one("worker-restarts", epochs(start=200, fetch=81)).gain
-    assert gain is not None
-    assert gain.low_ns == pytest.approx(gain.high_ns * 120 / 200)
-    gain = one("worker-restarts", epochs(start=200, fetch=41)).gain
-    assert gain is not None
-    assert gain.low_ns == pytest.approx(gain.high_ns * 0.7), "workers that last begin each epoch anew, too"
+    for fetch, kept in ((81, 120 / 200), (41, 0.7)):  # workers that last begin each epoch anew, too
+        gain = one("worker-restarts", epochs(start=200, fetch=fetch)).gain
+        assert gain is not None and gain.low_ns == pytest.approx(gain.high_ns * kept)
 
 
 def test_workers_that_last_are_not_restarted() -> None:

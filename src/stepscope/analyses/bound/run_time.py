@@ -31,8 +31,8 @@ __all__ = ["ANALYSIS", "run_time"]
 COLUMNS = (
     RANK,
     Column("part", pl.String, None, "start, warm-up, data wait, host, computing, communication, copies, …"),
-    Column("time", pl.Int64, "ns", "wall time"),
-    Column("share", pl.Float64, "ratio", "time / wall time of the rank"),
+    Column("duration", pl.Int64, "ns", "wall time"),
+    Column("share", pl.Float64, "ratio", "duration / wall time of the rank"),
     Column("steps", pl.Int64, "count", "steps in it; null: it is no part of steps"),
 )
 _OF_STEP = {
@@ -81,8 +81,8 @@ def _of_rank(run: Run, rank: object, own: pl.DataFrame) -> list[tuple[object, ..
 
 def _split(run: Run, rank: object, whole: int, count: int) -> Mapping[str, int]:
     """`whole` ns of `count` steps by what limits them, and what of it long steps take above the others."""
-    shares = bound(run).filter(pl.col("rank") == rank).row(0, named=True)
-    times = {part: int(whole * (shares[column] or 0.0)) for part, column in _OF_STEP.items()}
+    shares = next(bound(run).filter(pl.col("rank") == rank).iter_rows(named=True), {})
+    times = {part: int(whole * (shares.get(column) or 0.0)) for part, column in _OF_STEP.items()}
     times["other"] = max(0, whole - sum(times.values()))
     long = sum(stalls(run).filter(pl.col("rank") == rank)["excess"].to_list()) * count
     times["long steps"] = 0
@@ -105,5 +105,5 @@ def _moment(run: Run, key: str) -> int | None:
     return next((int(value) for value in values if value.isdecimal()), None)
 
 
-LEADING = ("rank", "part", "time", "share", "steps")
+LEADING = ("rank", "part", "duration", "share", "steps")
 ANALYSIS = run_time = Analysis(compute=compute, columns=COLUMNS, leading=LEADING)

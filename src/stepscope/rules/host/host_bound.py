@@ -208,7 +208,7 @@ def _first_call(run: Run, row: DeviceIdle) -> tuple[str, float] | None:
 
     A launch takes microseconds: one that takes longer while the device idles is the first of its kind.
     """
-    own = (pl.col("rank") == row.rank) & (pl.col("device") == row.device)
+    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
     gaps = idle_gaps(run).filter(own & pl.col("class").is_in(["host", "launch", "allocation"]))
     for call, gap in gaps.sort("duration", descending=True).select("activity", "duration").head(1).iter_rows():
         if call and _LOADS.match(call) and gap >= FIRST_CALL and 2 * gap >= row.host * row.steps:

@@ -34,10 +34,10 @@ class Saving:
 
 def build(run: Run) -> list[Block]:
     rows = whole_run(run)
-    wall = int(rows["time"].sum())
+    wall = int(rows["duration"].sum())
     findings = diagnose(run).findings
     numbers = {part: number for number, block in reversed([*enumerate(findings, 1)]) for part in [_part(block)]}
-    cells = tuple((*row, numbers.get(row[0])) for row in rows.select("part", "time", "share", "steps").iter_rows())
+    cells = tuple((*row, numbers.get(row[0])) for row in rows.select("part", "duration", "share", "steps").iter_rows())
     columns: tuple[tuple[str, Unit | None], ...] = (
         ("part", None), ("time", "ns"), ("share of run", "ratio"), ("steps", "count"), ("finding", None),
     )  # fmt: skip
