@@ -10,7 +10,7 @@ _FIXED = {
     "data wait": 0, "computing": 1, "kernels": 1, "operators": 1, "fetching": 1, "training": 2, "blocked": 3,
     "Python and file I/O": 4, "communication": 5, "copies": 3, "serializing and sending": 4,
     "idle, out of order": 5, "waiting for a core": 6,
-    "idle, queue full": -1, "neither": -1, "other": -1, "device idle": -1,
+    "idle, queue full": -1, "neither": -1, "other": -1, "device idle": -1, "end": -1,
 }  # fmt: skip
 """Colors of what is seen in several pictures, -1 the last one; web-app/src/blocks/colors.ts has the same."""
 

@@ -5,7 +5,7 @@ export const COLORS = 8; // --p0 to --p7 of the style sheet
 const FIXED: Record<string, number> = {
   "data wait": 0, computing: 1, kernels: 1, operators: 1, fetching: 1, training: 2, blocked: 3,
   "Python and file I/O": 4, communication: 5, copies: 3, "serializing and sending": 4, "idle, out of order": 5, "waiting for a core": 6, "idle, queue full": COLORS - 1,
-  neither: COLORS - 1, other: COLORS - 1, "device idle": COLORS - 1,
+  neither: COLORS - 1, other: COLORS - 1, "device idle": COLORS - 1, end: COLORS - 1,
 };
 
 /** Which color each label takes: what has one of its own looks the same in every chart, as in render/bars.py. */
