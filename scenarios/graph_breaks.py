@@ -8,20 +8,23 @@ from torch import nn
 from parts import arguments
 
 
+def block() -> nn.Module:
+    return nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(128, 128), nn.ReLU())))
+
+
 class Layered(nn.Module):
-    """Small layers, one after the other; where `watched`, the largest value of each is printed now and then."""
+    """Two blocks of small layers; where `watched`, the size of what the first one gives is printed."""
 
     def __init__(self, *, watched: bool) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(128, 128) for _ in range(12))
-        self.head, self.watched = nn.Linear(128, 1), watched
+        self.first, self.second, self.head = block(), block(), nn.Linear(128, 1)
+        self.watched = watched
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers:
-            hidden = torch.relu(layer(hidden))
-            if self.watched:
-                print(hidden.shape, file=sys.stderr)  # planted
-        value: torch.Tensor = self.head(hidden)
+        hidden = self.first(hidden)
+        if self.watched:
+            print(hidden.mean(), file=sys.stderr)  # planted
+        value: torch.Tensor = self.head(self.second(hidden))
         return value
 
 

@@ -18,7 +18,7 @@ def main() -> None:
     chosen = options(__doc__, steps=200)
     workers = 1 if chosen.workers is None else chosen.workers
     pictures = Flipped(chosen.steps * 32)
-    train(DataLoader(pictures, batch_size=32, num_workers=workers, persistent_workers=True), width=32)
+    train(DataLoader(pictures, batch_size=32, num_workers=workers, persistent_workers=True), width=32, threads=None)
 
 
 if __name__ == "__main__":

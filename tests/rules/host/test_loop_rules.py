@@ -122,6 +122,15 @@ def test_compiling_is_told_from_running_compiled_code() -> None:
     assert found("recompilation", loading)
 
 
+def test_a_compiled_module_that_is_called_does_not_compile() -> None:
+    call = "torch/_dynamo/eval_frame.py:511 __call__"
+    running, waiting = Synth(), Synth()
+    called_example(running, False, text="model(x)", call=call, leaf="/tmp/torchinductor_me/ca/cab.py:218 call")
+    called_example(waiting, False, text="model(x)", call=call, leaf="threading.py:327 wait")
+    assert not found("recompilation", running)
+    assert found("recompilation", waiting), "others compile meanwhile"
+
+
 def test_functions_of_torch_func_are_not_the_compiler() -> None:
     synth = Synth()
     call, leaf = "torch/_functorch/apis.py:449 wrapper", "torch/_functorch/eager_transforms.py:1280 grad_and_value_impl"

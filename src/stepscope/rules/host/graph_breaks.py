@@ -16,6 +16,7 @@ It is not: torch keeps where and why, not how long the parts take. Compare two r
 
 ## When it is wrong
 A break between two large parts costs little. Breaks are counted over all compilations, also those of the first steps.
+A break inside a loop makes torch leave the whole function uncompiled; of that it keeps nothing.
 """
 
 import re

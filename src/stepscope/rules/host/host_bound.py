@@ -79,6 +79,8 @@ def _lines(run: Run) -> Iterator[Finding]:
     ]
     if spread:
         worst_spread = max(spread, key=lambda row: row.host / row.step)
+        if worst_spread.computes and not run.optional("graph_breaks").is_empty():
+            return  # it is compiled, and the rule about graph breaks says what keeps its operators small
         yield _of_spread(worst_spread, tuple(row.rank for row in spread))
 
 

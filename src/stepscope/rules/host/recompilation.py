@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.lib.compiler_frames import COMPILER
+from stepscope.analyses.lib.compiler_frames import COMPILER, COMPILER_WAITS
 from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
@@ -77,7 +77,7 @@ def _compiles() -> pl.Expr:
     frames = pl.concat_str(
         "call", pl.col("between").cast(pl.List(pl.String)).list.join("\n"), "leaf", separator="\n", ignore_nulls=True
     )
-    return frames.str.contains(COMPILER).fill_null(False)
+    return (frames.str.contains(COMPILER) | frames.str.contains(COMPILER_WAITS)).fill_null(False)
 
 
 def _time(own: pl.DataFrame) -> float:
