@@ -105,7 +105,7 @@ PLANTED = {
     "ddp_scalar_reduce": _ranks("small-collectives"),
     "ddp_straggler": _ranks("straggler"),
     **dict.fromkeys(("healthy_gpt", "healthy_rnn", "healthy_gan", "healthy_sparse", "healthy_compiled"), _healthy()),
-    **dict.fromkeys(("healthy", "healthy_loader", "healthy_accumulation", "healthy_validation"), _healthy()),
+    **dict.fromkeys(("healthy", "healthy_accumulation", "healthy_validation"), _healthy()),
     "healthy_ddp": _healthy("communication"),
 }
 
@@ -228,9 +228,9 @@ def saved_of(slow: list[dict[str, Any]], fast: list[dict[str, Any]]) -> Saved | 
     whole = gain["pool"] == "repeated-steps"  # there are fewer steps, each as long as before
     pairs = zip(slow, fast, strict=True)
     shorter = statistics.median(_mean(before) - _mean(after) for before, after in pairs)
-    fewer = (1 - fast[0]["run"]["steps"] / slow[0]["run"]["steps"]) * gain["step_ns"]
-    step = gain["step_ns"] if whole else statistics.median(map(_mean, slow))
-    saved = fewer if whole else shorter
+    step = statistics.median(map(_mean, slow))
+    all_steps = statistics.median(map(_mean, fast)) * fast[0]["run"]["steps"] / slow[0]["run"]["steps"]
+    saved = step - all_steps if whole else shorter
     return Saved(low=gain["low_ns"], high=gain["high_ns"], saved=saved, step=step, ceiling=bool(gain["curve"]))
 
 
