@@ -49,7 +49,7 @@ def _per_hour(_context: click.Context, _option: click.Parameter, words: str | No
     except ValueError:
         price = nan
     if not (isfinite(price) and price >= 0):
-        raise BadInput("--price", f"is no price per hour: {words}", next_step="give a number, such as --price 3.50/h")
+        raise BadInput("--price", f"{words} is not a price per hour", next_step="give a number, such as --price 3.50/h")
     return price
 
 

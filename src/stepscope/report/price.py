@@ -35,7 +35,7 @@ def price_text(run: Run, per_hour: float) -> Text:
         return Text(told, tuple(values))
     low, high = (Value(per_hour * part / gain.step_ns, "money") for part in (gain.low_ns, gain.high_ns))
     values += [Value(number, "count"), low, high]
-    saved = " Finding {} could save {} to {} of each hour."
+    saved = " Finding {} could save {} to {} per hour."
     if gain.curve or gain.low_ns == gain.high_ns:
-        saved, values = " Finding {} could save up to {} of each hour.", [*values[:-2], high]
+        saved, values = " Finding {} could save up to {} per hour.", [*values[:-2], high]
     return Text(f"{told}{saved}", tuple(values))

@@ -79,6 +79,22 @@ def test_time_between_steps_is_told_as_other() -> None:
     assert times == {"warm-up": 300 * MS, "computing": 1_000 * MS, "other": 70 * MS}
 
 
+def test_merged_steps_of_a_long_run_end_before_the_steps_that_they_stand_for() -> None:
+    synth = _on_cpu()
+    for step in range(3):
+        synth.step(step, 100 * step, 100 * step + 100, forward=50, backward=50)
+    for row in range(4):
+        at = 300 + 1000 * row + 500  # the sixth of ten steps
+        synth.add(
+            "steps", step=3 + 10 * row, start=at * MS, end=(at + 100) * MS, clock="host", tags=[], weight=10,
+            data_wait=0, forward=50 * MS, backward=50 * MS, optimizer=0, other=0, micro_batches=1,
+        )  # fmt: skip
+    synth.add("meta", source="run.json", key="ended_epoch_ns", value=str(4_450 * MS))
+    times = dict(run_time(synth.run()).select("part", "duration").iter_rows())
+    assert times["computing"] == 4_000 * MS
+    assert sum(times.values()) == 4_450 * MS, "what the last row leaves of its steps is no end of the job"
+
+
 def test_a_trace_tells_nothing_of_the_whole_run() -> None:
     synth = Synth()
     for step in range(5):
@@ -100,7 +116,7 @@ def test_the_section_says_what_a_finding_could_save() -> None:
 
 def test_a_price_per_hour() -> None:
     run = job().run()
-    told = "This run cost 0.00587 at 3.60 per hour. Finding 1 could save 0.72 to 1.44 of each hour."
+    told = "This run cost 0.00587 at 3.60 per hour. Finding 1 could save 0.72 to 1.44 per hour."
     assert text(price_text(run, 3.6)) == told
     assert with_price(assemble(run), run, 3.6).parts[0].blocks[-1] == price_text(run, 3.6)
     assert text(price_text(job(wait=0).run(), 3.6)) == "This run cost 0.00587 at 3.60 per hour."

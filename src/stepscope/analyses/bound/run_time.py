@@ -39,7 +39,7 @@ _OF_STEP = {
     "data wait": "input", "host": "host", "computing": "device", "communication": "communication", "copies": "memory",
 }  # fmt: skip
 """Parts, by the column of `bound` that says which share of a step they are."""
-_LENT = ("host", "computing", "other", "data wait", "communication", "copies")
+_SHORTENED = ("host", "computing", "other", "data wait", "communication", "copies")
 """Parts that long steps are taken from, in this order: most of them are Python and file I/O."""
 _ORDER = ("start", "warm-up", *_OF_STEP, "long steps", "other", "recording", "end")
 _TAGS = pl.col("tags").list
@@ -73,8 +73,11 @@ def _of_rank(run: Run, rank: object, own: pl.DataFrame) -> list[tuple[object, ..
         "end": max(ended or last, last) - last,
         **_split(run, rank, int(ordinary["time"].sum()) - extra, int(ordinary["weight"].sum())),
     }
-    times["other"] = times.get("other", 0) + wall - sum(times.values())
-    assert times["other"] >= 0 and sum(times.values()) == wall
+    # The last of merged rows ends before the steps that it stands for: the rest of them is no end of the job.
+    times["end"] -= max(0, min(times["end"], sum(times.values()) - wall))
+    wall = max(wall, sum(times.values()))
+    times["other"] += wall - sum(times.values())
+    assert sum(times.values()) == wall
     counts = {"warm-up": int(warm["weight"].sum()), **dict.fromkeys(_OF_STEP, int(ordinary["weight"].sum()))}
     return [(rank, part, times[part], times[part] / wall, counts.get(part)) for part in _ORDER if times.get(part)]
 
@@ -86,7 +89,7 @@ def _split(run: Run, rank: object, whole: int, count: int) -> Mapping[str, int]:
     times["other"] = max(0, whole - sum(times.values()))
     long = sum(stalls(run).filter(pl.col("rank") == rank)["excess"].to_list()) * count
     times["long steps"] = 0
-    for part in _LENT:
+    for part in _SHORTENED:
         taken = min(times[part], long - times["long steps"])
         times[part] -= taken
         times["long steps"] += taken

@@ -26,7 +26,6 @@ import polars as pl
 
 from stepscope.analyses.lib.source_texts import source_around
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
-from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 
@@ -50,10 +49,9 @@ def check(run: Run) -> Iterator[Finding]:
     places = tuple(_place(run, row) for row in lines.head(PLACES).iter_rows(named=True))
     count = lines.height
     yield Finding(
-        title=Title(
-            f"torch.compile breaks the graph at {{}} {plural(count, 'line')}, first at {{}}",
-            (Value(count, "count"), places[0]),
-        ),
+        title=Title("torch.compile breaks the graph at {}", (places[0],))
+        if count == 1
+        else Title("torch.compile breaks the graph at {} lines, most often at {}", (Value(count, "count"), places[0])),
         cause="configuration",
         evidence=(
             Evidence(label="graph breaks", value=int(lines["count"].sum()), unit="count", source="graph_breaks"),

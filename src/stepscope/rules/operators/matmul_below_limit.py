@@ -42,7 +42,7 @@ __all__ = ["RULE"]
 
 MIN_LOST = 0.10  # of the step above the limit: good kernels save about half of it
 MIN_TIMES = 1.5  # of the limit: what is nearer is near enough
-CURVE = (1.2, 1.5, 2.0)  # times as fast: what choosing by measurement brings, at most what a better shape does
+CURVE = (1.2, 1.5, 2.0)  # times as fast: nobody knows yet what another kernel or shape brings
 REACHED = 0.7  # of the limit, by good kernels
 _KERNEL = re.compile(r"gemm|Cijk_|cutlass|matmul|s1688|s16816|nvjet", re.IGNORECASE)
 
