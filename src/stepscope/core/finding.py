@@ -22,6 +22,7 @@ __all__ = [
     "Title",
     "Value",
     "at",
+    "base_name",
 ]
 
 Cause = Literal["data-reading", "configuration", "operator", "scheduling", "model"]
@@ -54,7 +55,12 @@ class Place:
 
 def at(place: Place | None) -> str:
     """A place behind words of advice: ` (train.py:41)`; empty for None."""
-    return "" if place is None else f" ({re.split(_SEPARATORS, place.file)[-1]}:{place.line})"
+    return "" if place is None else f" ({base_name(place)}:{place.line})"
+
+
+def base_name(place: Place) -> str:
+    """The file's name without its folders, of any system that a trace may come from."""
+    return re.split(_SEPARATORS, place.file)[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a static check is, and running all of them on a file."""
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from stepscope.core.plugins import PluginGroup
 from stepscope.lint.script import Script
 
-__all__ = ["CHECKS", "Check", "Hit", "hits"]
+__all__ = ["CHECKS", "Check", "Hit", "hit_at", "hits"]
 
 _IGNORED = re.compile(r"#\s*stepscope:\s*ignore(?:\[([\w, -]+)\])?")
 
@@ -20,6 +21,11 @@ class Hit:
     column: int
     what: str
     fix: str
+
+
+def hit_at(node: ast.expr | ast.stmt, what: str, fix: str) -> Hit:
+    """A hit at the start of a node."""
+    return Hit(line=node.lineno, column=node.col_offset + 1, what=what, fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["Script", "argument", "dotted", "names_in", "parsed"]
+__all__ = ["Script", "argument", "dotted", "is_constant", "last_name", "names_in", "parsed"]
 
 _GUARDS = (ast.If, ast.IfExp, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -93,7 +93,7 @@ class Script:
     @cached_property
     def loaders(self) -> tuple[ast.Call, ...]:
         """Calls of DataLoader whose arguments are all written out."""
-        made = (call for call in self.calls if dotted(call.func).rpartition(".")[2] == "DataLoader")
+        made = (call for call in self.calls if last_name(call.func) == "DataLoader")
         return tuple(
             call for call in made
             if all(word.arg for word in call.keywords) and not any(isinstance(one, ast.Starred) for one in call.args)
@@ -143,6 +143,16 @@ def dotted(node: ast.AST) -> str:
             return f"{dotted(node.value)}.{node.attr}"
         case _:
             return ""
+
+
+def last_name(node: ast.AST) -> str:
+    """`synchronize` of `torch.cuda.synchronize`."""
+    return dotted(node).rpartition(".")[2]
+
+
+def is_constant(node: ast.AST | None, value: object) -> bool:
+    """Whether it is written out as True, False or a number."""
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def names_in(node: ast.AST) -> set[str]:

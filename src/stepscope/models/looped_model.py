@@ -7,7 +7,7 @@ import polars as pl
 
 from stepscope.analyses.lib.line_places import STEP, line_place
 from stepscope.analyses.lib.loop_headers import loop_header
-from stepscope.analyses.lib.source_texts import SAMPLED_FRAME, source_around
+from stepscope.analyses.lib.source_texts import SAMPLED_FRAME, source_line
 from stepscope.analyses.operators.lib.weight_uses import WeightUses
 from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.core.errors import MissingData
@@ -93,9 +93,9 @@ def _outward(frames: Sequence[str]) -> Iterator[tuple[str, int, str]]:
 
 
 def _place(run: Run, file: str, line: int, function: str, share: float) -> Place:
-    first, lines = source_around(run, file, line)
-    text = lines[line - first] if lines else ""
-    return line_place({"file": file, "line": line, "function": function, "text": text}, share, STEP)
+    return line_place(
+        {"file": file, "line": line, "function": function, "text": source_line(run, file, line)}, share, STEP
+    )
 
 
 def loop_example(synth: Synth, fixed: bool, *cells: str, left: float = 0) -> None:

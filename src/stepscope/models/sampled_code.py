@@ -16,7 +16,7 @@ from stepscope.analyses.lib.loop_headers import loop_header
 from stepscope.analyses.lib.sample_work import gpu_ranks
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.analyses.steps.lib.samples import bounds, steady_samples
-from stepscope.core.finding import Advice, Finding, Place, Title, Value
+from stepscope.core.finding import Advice, Finding, Place, Title, Value, base_name
 from stepscope.core.run import Run, stack
 from stepscope.models.host_lines import MIN_SAMPLES, MIN_SHARE, MIN_TIME, SURE_SHARE, LineGroup, line_finding
 
@@ -70,8 +70,7 @@ def _named(places: tuple[Place, ...]) -> str | Place:
     same = sorted({place.line for place in places if place.file == first.file})
     if not others or len(same) == 1:
         return first
-    name = re.split(r"[\\/]", first.file)[-1]
-    return f"{name}:{', '.join(map(str, same))}"
+    return f"{base_name(first)}:{', '.join(map(str, same))}"
 
 
 def _of_rank(run: Run, rank: int, step: float, patterns: _Patterns) -> HostLines | None:

@@ -7,7 +7,7 @@ from stepscope.core.report import Text, Value
 from stepscope.core.run import Run
 from stepscope.render.document import Report
 from stepscope.report.diagnose import diagnose
-from stepscope.report.sections.steps.run_time import whole_run
+from stepscope.report.whole_run import whole_run
 
 __all__ = ["price_text", "with_price"]
 

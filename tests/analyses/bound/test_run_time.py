@@ -8,7 +8,8 @@ from stepscope.core.synth import MS, Synth
 from stepscope.render.format import text
 from stepscope.report.assemble import assemble
 from stepscope.report.price import price_text, with_price
-from stepscope.report.sections.steps.run_time import SECTION, savings
+from stepscope.report.sections.steps.run_time import SECTION
+from stepscope.report.whole_run import savings
 
 START = 1_000_000  # ms after which the first step starts: no test knows the time of day
 

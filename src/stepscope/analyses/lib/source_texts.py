@@ -12,7 +12,7 @@ import polars as pl
 from stepscope.analyses.lib.call_sites import CallSite
 from stepscope.core.run import Run
 
-__all__ = ["SAMPLED_FRAME", "source_around", "with_texts"]
+__all__ = ["SAMPLED_FRAME", "source_around", "source_line", "with_texts"]
 
 AROUND = 2  # lines before and after a place that are shown: as many as a run keeps
 
@@ -39,6 +39,12 @@ def source_around(run: Run, file: str, line: int) -> tuple[int, tuple[str, ...]]
     while last + 1 in lines and last < line + AROUND:
         last += 1
     return first, tuple(lines[number] for number in range(first, last + 1))
+
+
+def source_line(run: Run, file: str, line: int) -> str:
+    """A line as it was written; empty where it was not kept."""
+    first, lines = source_around(run, file, line)
+    return lines[line - first] if lines else ""
 
 
 def _kept(run: Run) -> Files:

@@ -7,21 +7,21 @@ all exchanges but the last are wasted: `model.no_sync()` skips them.
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
-from stepscope.lint.script import Script, dotted
+from stepscope.lint.check import Check, Hit, hit_at
+from stepscope.lint.script import Script, dotted, last_name
 
 __all__ = ["CHECK"]
 
 
 def find(script: Script) -> Iterator[Hit]:
-    names = {dotted(call.func).rpartition(".")[2] for call in script.calls}
+    names = {last_name(call.func) for call in script.calls}
     if not names & {"DistributedDataParallel", "DDP"} or "no_sync" in names or _switched(script):
         return
     for call in script.step_calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and _steps_seldom(script, call):
             what = "gradients are exchanged after every batch, the optimizer steps every few"
             fix = "with model.no_sync():  # in all batches but the last"
-            yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix=fix)
+            yield hit_at(call, what, fix)
 
 
 def _switched(script: Script) -> bool:

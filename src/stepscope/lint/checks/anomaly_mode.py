@@ -6,23 +6,22 @@ It checks every gradient and records a stack for every operator. It is for debug
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
-from stepscope.lint.script import Script, argument, dotted
+from stepscope.lint.check import Check, Hit, hit_at
+from stepscope.lint.script import Script, argument, is_constant, last_name
 
 __all__ = ["CHECK"]
 
 
 def find(script: Script) -> Iterator[Hit]:
     for call in script.calls:
-        name = dotted(call.func).rpartition(".")[2]
+        name = last_name(call.func)
         if name in ("set_detect_anomaly", "detect_anomaly") and _is_on(call, name) and not _optional(call, script):
             what = "anomaly detection is on: every operator records a stack"
-            yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix="remove it after debugging")
+            yield hit_at(call, what, "remove it after debugging")
 
 
 def _is_on(call: ast.Call, name: str) -> bool:
-    mode = argument(call, "mode", 0)
-    return name == "detect_anomaly" or (isinstance(mode, ast.Constant) and mode.value is True)
+    return name == "detect_anomaly" or is_constant(argument(call, "mode", 0), True)
 
 
 def _optional(call: ast.Call, script: Script) -> bool:

@@ -5,18 +5,18 @@ It copies the model in every step, and its threads share one GIL. DistributedDat
 
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
-from stepscope.lint.script import Script, dotted
+from stepscope.lint.check import Check, Hit, hit_at
+from stepscope.lint.script import Script, last_name
 
 __all__ = ["CHECK"]
 
 
 def find(script: Script) -> Iterator[Hit]:
     for call in script.calls:
-        if dotted(call.func).rpartition(".")[2] == "DataParallel":
+        if last_name(call.func) == "DataParallel":
             what = "DataParallel copies the model to every device in every step"
             fix = "torch.nn.parallel.DistributedDataParallel(model), started by torchrun"
-            yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix=fix)
+            yield hit_at(call, what, fix)
 
 
 CHECK = Check(

@@ -7,7 +7,7 @@ again. `torch.cuda.synchronize()` stops the host until the device is idle. `torc
 
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, dotted
 
 __all__ = ["CHECK"]
@@ -28,7 +28,7 @@ def find(script: Script) -> Iterator[Hit]:
         told = _CALLS.get(dotted(call.func))
         if told is not None:
             what = f"`{script.code(call)}` {told[0]} in every step"
-            yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix=told[1])
+            yield hit_at(call, what, told[1])
 
 
 CHECK = Check(

@@ -7,7 +7,7 @@ in the same file and opens, reads or decodes something.
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, argument, dotted
 
 __all__ = ["CHECK"]
@@ -25,7 +25,7 @@ def find(script: Script) -> Iterator[Hit]:
         if none and kinds & reading and any(script.loops_over(loader)):
             what = f"{(kinds & reading).pop()} reads files in the training process: num_workers is 0"
             fix = "DataLoader(..., num_workers=4, persistent_workers=True)"
-            yield Hit(line=loader.lineno, column=loader.col_offset + 1, what=what, fix=fix)
+            yield hit_at(loader, what, fix)
 
 
 def _data_sets(script: Script) -> Iterator[tuple[str, bool]]:

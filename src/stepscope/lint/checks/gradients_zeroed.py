@@ -3,11 +3,10 @@
 `zero_grad(set_to_none=False)` writes every gradient, and backward adds to it. Without the argument torch drops them.
 """
 
-import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
-from stepscope.lint.script import Script, argument
+from stepscope.lint.check import Check, Hit, hit_at
+from stepscope.lint.script import Script, argument, is_constant
 
 __all__ = ["CHECK"]
 
@@ -15,9 +14,9 @@ __all__ = ["CHECK"]
 def find(script: Script) -> Iterator[Hit]:
     for call in script.calls:
         value = argument(call, "set_to_none")
-        if isinstance(value, ast.Constant) and value.value is False:
+        if value is not None and is_constant(value, False):
             what = "gradients are written as zeros in every step"
-            yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix="zero_grad()")
+            yield hit_at(call, what, "zero_grad()")
 
 
 CHECK = Check(

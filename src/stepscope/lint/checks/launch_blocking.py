@@ -6,7 +6,7 @@ It is meant for finding the call that caused a device error.
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, dotted
 
 __all__ = ["CHECK"]
@@ -20,7 +20,7 @@ def find(script: Script) -> Iterator[Hit]:
                 value=ast.Constant(value="1"),
             ) if dotted(value).endswith("environ"):
                 what = "CUDA_LAUNCH_BLOCKING=1 makes the host wait for every kernel"
-                yield Hit(line=node.lineno, column=node.col_offset + 1, what=what, fix="remove it after debugging")
+                yield hit_at(node, what, "remove it after debugging")
 
 
 CHECK = Check(

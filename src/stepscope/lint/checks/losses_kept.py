@@ -7,7 +7,7 @@ them. Keep `loss.detach()`.
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script
 
 __all__ = ["CHECK"]
@@ -18,7 +18,7 @@ def find(script: Script) -> Iterator[Hit]:
         kept = _kept(node)
         if kept is not None and kept.id in script.losses and script.in_every_step(node):
             what = f"`{script.code(node)}` keeps the graph of every step"
-            yield Hit(line=kept.lineno, column=kept.col_offset + 1, what=what, fix=f"{kept.id}.detach()")
+            yield hit_at(kept, what, f"{kept.id}.detach()")
 
 
 def _kept(node: ast.AST) -> ast.Name | None:

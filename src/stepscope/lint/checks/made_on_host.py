@@ -6,7 +6,7 @@
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, argument, dotted
 
 __all__ = ["CHECK"]
@@ -20,7 +20,7 @@ def find(script: Script) -> Iterator[Hit]:
             case ast.Attribute(attr="to" | "cuda", value=ast.Call() as made) if _fills(made):
                 what = f"`{script.code(call)}` is made on the host, then copied"
                 fix = f"{dotted(made.func)}(..., device=device)"
-                yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix=fix)
+                yield hit_at(call, what, fix)
 
 
 def _fills(made: ast.Call) -> bool:

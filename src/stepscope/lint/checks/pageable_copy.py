@@ -7,7 +7,7 @@ Without `pin_memory=True` in the DataLoader a copy to the device makes the host 
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, argument, names_in
 
 __all__ = ["CHECK"]
@@ -19,7 +19,7 @@ def find(script: Script) -> Iterator[Hit]:
         if copies and argument(loader, "pin_memory", 7) is None:
             what = f"`{script.code(copies[0])}` copies from pageable memory"
             fix = "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"
-            yield Hit(line=loader.lineno, column=loader.col_offset + 1, what=what, fix=fix)
+            yield hit_at(loader, what, fix)
 
 
 def _copies(node: ast.AST, loop: ast.For) -> bool:

@@ -6,7 +6,7 @@ Read a whole file in `__init__`, or cache it, if its name does not depend on the
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, argument, dotted, names_in
 
 __all__ = ["CHECK"]
@@ -23,7 +23,7 @@ def find(script: Script) -> Iterator[Hit]:
             if isinstance(call, ast.Call) and _loads_whole(call) and _is_same(method, call):
                 what = f"`{script.code(call)}` runs for every sample"
                 fix = "load it once in __init__"
-                yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix=fix)
+                yield hit_at(call, what, fix)
 
 
 def _loads_whole(call: ast.Call) -> bool:

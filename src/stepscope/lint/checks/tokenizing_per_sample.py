@@ -6,7 +6,7 @@ Tokenize once before training, or whole batches in the collate function.
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, dotted
 
 __all__ = ["CHECK"]
@@ -18,7 +18,7 @@ def find(script: Script) -> Iterator[Hit]:
             if isinstance(call, ast.Call) and "tokeniz" in dotted(call.func).lower():
                 what = f"`{script.code(call)[:60]}` tokenizes for every sample, again in every epoch"
                 fix = "tokenize once before training, and store the token ids"
-                yield Hit(line=call.lineno, column=call.col_offset + 1, what=what, fix=fix)
+                yield hit_at(call, what, fix)
 
 
 CHECK = Check(

@@ -4,11 +4,10 @@
 nothing.
 """
 
-import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
-from stepscope.lint.script import Script, argument
+from stepscope.lint.check import Check, Hit, hit_at
+from stepscope.lint.script import Script, argument, is_constant
 
 __all__ = ["CHECK"]
 
@@ -16,10 +15,10 @@ __all__ = ["CHECK"]
 def find(script: Script) -> Iterator[Hit]:
     for call in script.calls:
         value = argument(call, "find_unused_parameters")
-        if isinstance(value, ast.Constant) and value.value is True:
+        if value is not None and is_constant(value, True):
             what = "find_unused_parameters=True walks the graph in every step"
             fix = "leave it out, or static_graph=True"
-            yield Hit(line=value.lineno, column=value.col_offset + 1, what=what, fix=fix)
+            yield hit_at(value, what, fix)
 
 
 CHECK = Check(

@@ -7,8 +7,8 @@ keeps activations for a backward pass that never comes.
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
-from stepscope.lint.script import Script, dotted
+from stepscope.lint.check import Check, Hit, hit_at
+from stepscope.lint.script import Script, dotted, last_name
 
 __all__ = ["CHECK"]
 
@@ -23,7 +23,7 @@ def find(script: Script) -> Iterator[Hit]:
         loops = any(isinstance(node, ast.For) and node.lineno > _line(turned) for node in ast.walk(function))
         if isinstance(turned, ast.Call) and loops and not _trains(function):
             what = f"{function.name}() evaluates the model and records gradients"
-            yield Hit(line=turned.lineno, column=turned.col_offset + 1, what=what, fix="with torch.inference_mode():")
+            yield hit_at(turned, what, "with torch.inference_mode():")
 
 
 def _is_eval(node: ast.AST) -> bool:
@@ -47,9 +47,9 @@ def _trains(function: ast.FunctionDef) -> bool:
 
 def _records_none(script: Script, function: ast.FunctionDef) -> bool:
     """Whether gradients are off in it, or wherever it is called."""
-    if any(dotted(node).rpartition(".")[2] in _WITHOUT for node in ast.walk(function)):
+    if any(last_name(node) in _WITHOUT for node in ast.walk(function)):
         return True
-    calls = [call for call in script.calls if dotted(call.func).rpartition(".")[2] == function.name]
+    calls = [call for call in script.calls if last_name(call.func) == function.name]
     return bool(calls) and all(_is_without(script, call) for call in calls)
 
 

@@ -6,7 +6,7 @@ Without `persistent_workers=True`, each epoch starts and refills its workers aga
 import ast
 from collections.abc import Iterator
 
-from stepscope.lint.check import Check, Hit
+from stepscope.lint.check import Check, Hit, hit_at
 from stepscope.lint.script import Script, argument
 
 __all__ = ["CHECK"]
@@ -24,7 +24,7 @@ def find(script: Script) -> Iterator[Hit]:
         if some and epochs and argument(loader, "persistent_workers") is None:
             what = "the workers start again in every epoch"
             fix = "DataLoader(..., persistent_workers=True)"
-            yield Hit(line=loader.lineno, column=loader.col_offset + 1, what=what, fix=fix)
+            yield hit_at(loader, what, fix)
 
 
 _TRAINING = """

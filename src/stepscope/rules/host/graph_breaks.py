@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.lib.source_texts import source_around
+from stepscope.analyses.lib.source_texts import source_line
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
@@ -66,9 +66,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 def _place(run: Run, row: dict[str, object]) -> Place:
     file, line = str(row["file"]), int(str(row["line"]))
-    first, lines = source_around(run, file, line)
-    text = lines[line - first].strip() if lines and 0 <= line - first < len(lines) else ""
-    return Place(file=file, line=line, symbol=str(row["function"] or ""), text=text)
+    return Place(file=file, line=line, symbol=str(row["function"] or ""), text=source_line(run, file, line).strip())
 
 
 def _advice(told: str) -> Advice:

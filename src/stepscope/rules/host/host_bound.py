@@ -171,7 +171,7 @@ def _idle(run: Run) -> Iterator[Finding]:
     launching = worst.host <= MOST_OF_A_LAUNCH * worst.kernels
     first = None if launching else _first_call(run, worst)
     yield Finding(
-        title=_first_title(*first) if first else _idle_title(worst, launching=launching),
+        title=_idle_title(worst, first, launching=launching),
         cause="scheduling",
         evidence=_idle_evidence(worst),
         gain=None if first else _idle_gain(worst),
@@ -197,7 +197,9 @@ def _idles(row: DeviceIdle) -> bool:
     return row.utilization * row.step < UTILIZED * step and host >= LIMIT * step
 
 
-def _idle_title(row: DeviceIdle, *, launching: bool) -> Title:
+def _idle_title(row: DeviceIdle, first: tuple[str, float] | None, *, launching: bool) -> Title:
+    if first is not None:
+        return Title("The first {} leaves the GPU idle {}: it loads kernels", (first[0], Value(first[1], "ns")))
     idle = (Value(row.host, "ns"), Value(row.host / row.step, "ratio"))
     if not launching:
         return Title("Host code leaves the GPU idle {} per step ({})", idle)
@@ -216,10 +218,6 @@ def _first_call(run: Run, row: DeviceIdle) -> tuple[str, float] | None:
         if call and _LOADS.match(call) and gap >= FIRST_CALL and 2 * gap >= row.host * row.steps:
             return call, float(gap)
     return None
-
-
-def _first_title(call: str, gap: float) -> Title:
-    return Title("The first {} leaves the GPU idle {}: it loads kernels", (call, Value(gap, "ns")))
 
 
 def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
@@ -247,15 +245,18 @@ _SPREAD_ADVICE = (
     Advice(text="Replace Python loops over values by operators on tensors, first line first"),
     Advice(text="See all lines, with the calls below them", code="stepscope show lines RUN", language="shell"),
 )
+_SEE_GAPS = Advice(
+    text="See what the host does in the longest gaps", code="stepscope show idle_gaps RUN", language="shell"
+)
 _WARM_UP = (
     Advice(
         text="Run a few batches before the profiler starts",
         code="for batch in itertools.islice(loader, 3):\n    model(batch)  # then start the profiler",
     ),
-    Advice(text="See what the host does in the longest gaps", code="stepscope show idle_gaps RUN", language="shell"),
+    _SEE_GAPS,
 )
 _GAP_ADVICE = (
-    Advice(text="See what the host does in the longest gaps", code="stepscope show idle_gaps RUN", language="shell"),
+    _SEE_GAPS,
     Advice(text="If these are first calls, trace after warm-up: kernels and libraries are loaded once"),
 )
 _IDLE_ADVICE = (

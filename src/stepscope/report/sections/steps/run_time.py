@@ -1,9 +1,6 @@
 """The wall time of the whole run in parts that add up, which of them a finding shortens, and what that could save."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-import polars as pl
 
 from stepscope.analyses.bound.run_time import run_time
 from stepscope.core.finding import Pool
@@ -12,8 +9,9 @@ from stepscope.core.run import Run
 from stepscope.core.schema import Unit
 from stepscope.report.diagnose import diagnose
 from stepscope.report.overlaps import pool_of
+from stepscope.report.whole_run import Saving, savings, whole_run
 
-__all__ = ["SECTION", "Saving", "savings", "whole_run"]
+__all__ = ["SECTION"]
 
 _PARTS: Mapping[Pool, str] = {
     "data-wait": "data wait", "host": "host", "device": "computing", "communication": "communication",
@@ -21,15 +19,6 @@ _PARTS: Mapping[Pool, str] = {
 }  # fmt: skip
 _LONG = "periodic-stall"  # the rule whose gain comes out of long steps
 _TOLD = 3  # findings that are told: as many as have a card
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
-    """What finding `number`, from 1, could save of a whole run, ns."""
-
-    number: int
-    low: int
-    high: int
 
 
 def build(run: Run) -> list[Block]:
@@ -48,25 +37,6 @@ def build(run: Run) -> list[Block]:
         Table("Whole run by part", columns, cells, source="run_time"),
         Text("Wall time from start to end: {}.", (Value(wall, "ns"),)),
         *(_told(saving, wall) for saving in savings(run)[:_TOLD]),
-    ]
-
-
-def whole_run(run: Run) -> pl.DataFrame:
-    """The parts of the rank that the verdict is of, else of the first one. Raises MissingData as `run_time`."""
-    table, rank = run_time(run), diagnose(run).verdict.rank
-    ranks = table["rank"].unique().sort()
-    return table.filter(pl.col("rank") == (rank if rank in ranks else ranks[0]))
-
-
-def savings(run: Run) -> list[Saving]:
-    """What each finding with a gain could save of all steps but those of warm-up; findings may save the same time."""
-    rows = whole_run(run)
-    rank, steps = rows.item(0, "rank"), int(rows.filter(pl.col("part") != "warm-up")["steps"].max() or 0)  # type: ignore[arg-type]
-    numbered = ((number, block.finding) for number, block in enumerate(diagnose(run).findings, 1))
-    return [
-        Saving(number=number, low=finding.gain.low_ns * steps, high=finding.gain.high_ns * steps)
-        for number, finding in numbered
-        if finding.gain and (not finding.ranks or rank in finding.ranks)
     ]
 
 
