@@ -1,10 +1,11 @@
 """Lines of the user's whose calls a rule knows the meaning of."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.core.finding import Advice, Finding, Title, Value
+from stepscope.core.finding import Advice, Finding, Place, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.host_lines import FOLLOWS, LineGroup, line_finding, line_groups
@@ -12,11 +13,14 @@ from stepscope.models.sampled_code import sampled_code
 
 __all__ = ["called_code", "called_example"]
 
+SHARE = 0.4  # of a function's time: the rest of a function that parses works on what was parsed
+
 
 def called_code(
     run: Run, words: str, advice: tuple[Advice, ...], frames: str = "", calls: str = "", follows: float = FOLLOWS
 ) -> Iterator[Finding]:
-    """Findings about host work whose innermost library frame matches `frames`, or whose longest line matches `calls`.
+    """Findings about host work whose innermost library frame matches `frames`, or whose lines with SHARE of the
+    time match `calls`.
 
     A frame reads `json/encoder.py:258 iterencode`. `words` are of the title and have places for the line, time and
     share; `follows` as in `line_finding`. Not of lines that hold the loop, or of work of a framework, which
@@ -25,7 +29,7 @@ def called_code(
     """
     if has_gpu(run):
         return
-    known = [group for group in line_groups(run) if _matches(group, frames, calls)]
+    known = [told for group in line_groups(run) if (told := _with_calls_first(group, frames, calls))]
     for group in known:
         worst, place = group.worst, group.worst.places[0]
         figures = (place, Value(worst.time, "ns"), Value(worst.time / group.step, "ratio"))
@@ -34,12 +38,22 @@ def called_code(
         yield from sampled_code(run, words, advice, calls, only_host=True)
 
 
-def _matches(group: LineGroup, frames: str, calls: str) -> bool:
+def _with_calls_first(group: LineGroup, frames: str, calls: str) -> LineGroup | None:
+    """The group if it is about such calls: its innermost frame, or lines with SHARE of its time, which then lead."""
     worst = group.worst
     if worst.purpose is not None or worst.holds_loop or worst.saves:
-        return False
-    told = ((frames, worst.inside), (calls, worst.places[0].text.partition("  #")[0]))
-    return any(pattern and re.search(pattern, text) for pattern, text in told)
+        return None
+    if frames and re.search(frames, worst.inside):
+        return group
+    called = [place for place in worst.places if calls and re.search(calls, place.text.partition("  #")[0])]
+    if not called or _share(called) < SHARE * _share(worst.places):
+        return None
+    places = (*called, *(place for place in worst.places if place not in called))
+    return replace(group, worst=replace(worst, places=places))
+
+
+def _share(places: Sequence[Place]) -> float:
+    return sum(place.share or 0.0 for place in places)
 
 
 def called_example(synth: Synth, fixed: bool, function: str = "main", **called: str) -> None:

@@ -136,3 +136,29 @@ def test_functions_of_torch_func_are_not_the_compiler() -> None:
     call, leaf = "torch/_functorch/apis.py:449 wrapper", "torch/_functorch/eager_transforms.py:1280 grad_and_value_impl"
     called_example(synth, False, text="gradients = grad(loss)(parameters)", call=call, leaf=leaf)
     assert not found("recompilation", synth)
+
+
+def parsed_function(loads: int, works: int) -> Finding | None:
+    """What is found where samples of 10 ms meet a line that parses, and one that works on what was parsed."""
+    synth = Synth()
+    lines = [(16, "record = json.loads(line)")] * loads + [(18, "return [weight(word) for word in record]")] * works
+    length = 60 + 10 * len(lines)
+    for step in range(12):
+        start = step * length
+        synth.step(step, start, start + length, forward=25, backward=30, optimizer=5)
+        synth.sample(step, start + length - 60, 60, "backward", TRAIN, 40, function="main", text="loss.backward()")
+        for tick, (line, text) in enumerate(lines):
+            synth.sample(step, start + 10 * tick, 10, "other", TRAIN, line, function="features", text=text)
+    return next(iter(found("parsing-in-loop", synth)), None)
+
+
+def test_the_rest_of_a_function_that_parses_goes_with_the_parsing() -> None:
+    finding = parsed_function(loads=2, works=3)
+    assert finding is not None
+    assert finding.evidence[0].value == pytest.approx(50e6)
+    assert [place.line for place in finding.where] == [16, 18]
+
+
+def test_a_function_that_parses_in_passing_is_charged_for_the_parsing_only() -> None:
+    finding = parsed_function(loads=1, works=4)
+    assert finding is None or finding.evidence[0].value == pytest.approx(10e6)

@@ -13,7 +13,8 @@ workers do it meanwhile.
 
 ## How the gain is predicted
 The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
-taken. A fix keeps a part of the cost, and the calls also slow down what follows them.
+taken. A fix keeps a part of the cost, and the calls also slow down what follows them. In a function that mostly parses,
+what it does to the parsed values counts, too.
 
 ## When it is wrong
 Text that arrives while training runs (a stream, reinforcement learning) cannot be parsed before.

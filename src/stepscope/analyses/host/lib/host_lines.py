@@ -2,8 +2,8 @@
 
 Samples classed as host work count (see `_work`). Inside forward a traced window decides about the unclear ones: it
 shows how much of forward is long gaps between operators, which is Python's time. The unclear samples of a function
-count if it is the only one that can fill the gaps: the only one with certain host work, or else the only one (or the
-only line) whose samples take about as long.
+count if it can fill the gaps: with all others that do certain host work, or else as the only one (or the only line)
+whose samples take about as long.
 
 The sampler catches a line of pure Python late, so samples of a short one fall to the operator after it. The gaps do not
 know lines but are exact; where one function alone can fill them and its samples see a good part of them, its time is
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from stepscope.analyses.host.lib.comprehensions import with_comprehensions
 from stepscope.analyses.host.lib.loop_frames import LoopFrames, innermost, loop_frames, with_purpose
 from stepscope.analyses.host.lib.python_gaps import forward_gaps
 from stepscope.analyses.lib.checkpoint_saving import saves
@@ -72,7 +73,7 @@ def _host_lines(run: Run) -> tuple[HostLines, ...]:
         schema={"rank": pl.Int32, "step": pl.Int64},
         orient="row",
     )
-    samples = steady_samples(run).join(stalled, on=["rank", "step"], how="anti")
+    samples = with_comprehensions(steady_samples(run).join(stalled, on=["rank", "step"], how="anti"))
     table = steady_steps(run)
     ordinary = table.join(stalled, on=["rank", "step"], how="anti")
     sums = ordinary.group_by("rank").agg(pl.col("duration", *PHASES).sum())
@@ -103,7 +104,7 @@ def _with_forward(samples: pl.DataFrame, gaps: float) -> pl.DataFrame:
     certain = inside.group_by(_FUNCTION).agg(pl.col("weight").sum(), pl.col("work").eq("host").sum().alias("certain"))
     certain = certain.filter(pl.col("certain") >= CERTAIN)
     if certain.height:
-        fitting = certain.filter((certain.height == 1) & (pl.col("weight") <= FITS[1] * gaps))
+        fitting = certain.filter(pl.col("weight").sum() <= FITS[1] * gaps)
         return pl.concat([host, unclear.join(fitting, on=_FUNCTION, how="semi", nulls_equal=True)])
     for key in (["file", "line"], _FUNCTION):
         times = unclear.group_by(key).agg(pl.col("weight").sum())
