@@ -2,8 +2,10 @@
 
 from collections import Counter
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from stepscope.core.importing import Sink
@@ -113,17 +115,28 @@ def _namings(events: Regular) -> list[tuple[int, Event]]:
     names = events.codes("name")
     if names is None:
         return []
-    rows = np.flatnonzero(np.array([value in NAMINGS for value in names.values])[names.array()])
-    members = {"name": names.among(rows)}
-    for column, member in (("pid", "pid"), ("tid", "tid"), ("name_given", "args"), ("labels", "labels")):
+    columns = {"name": names}
+    for column in ("pid", "tid", "name_given", "labels"):
         codes = events.codes(column)
-        members[member] = [None] * len(rows) if codes is None else codes.among(rows)
-    given = [
-        {"name": name, "labels": labels} for name, labels in zip(members["args"], members.pop("labels"), strict=True)
-    ]
-    members["args"] = given
+        if codes is not None:
+            columns[column] = codes
+    rows = np.flatnonzero(np.array([value in NAMINGS for value in names.values])[names.array()])
+    rows = _first_and_last(rows, [codes.array() for codes in columns.values()])
+    members: dict[str, list[Any]] = {column: codes.among(rows) for column, codes in columns.items()}
+    absent = [None] * len(rows)
+    given = zip(members.pop("name_given", absent), members.pop("labels", absent), strict=True)
+    members["args"] = [{"name": name, "labels": labels} for name, labels in given]
     found = [dict(zip(members, values, strict=True)) for values in zip(*members.values(), strict=True)]
     return list(zip(events.positions().gather(rows).to_list(), found, strict=True))
+
+
+def _first_and_last(rows: npt.NDArray[np.int64], codes: list[npt.NDArray[np.uint32]]) -> npt.NDArray[np.int64]:
+    """Of rows with the same codes the first and the last: a trace may name its processes before every event."""
+    if not len(rows):
+        return rows
+    keys = {f"{number}": column[rows] for number, column in enumerate(codes)}
+    ends = pl.DataFrame({**keys, "row": rows}).group_by(*keys).agg(first=pl.col("row").min(), last=pl.col("row").max())
+    return np.unique(ends.select("first", "last").to_numpy())
 
 
 def _note_unread(events: Regular, note: Note) -> None:
