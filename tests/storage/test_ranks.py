@@ -122,7 +122,7 @@ def test_tables_do_not_depend_on_who_opens_the_ranks(job: Path) -> None:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that are opened, in order, as often as they are."""
+    """The files that are opened, in order, as often as they are, where they are too large to be kept."""
     names: list[str] = []
 
     def noted(source: RankFiles, *, use_cache: bool, wait: bool = True) -> Opened:
@@ -130,6 +130,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return open_source(source, use_cache=use_cache, wait=wait)
 
     monkeypatch.setattr(stepscope.storage.ranks, "open_source", noted)
+    monkeypatch.setattr(stepscope.storage.ranks, "SMALL", 0)
     return names
 
 
@@ -163,6 +164,18 @@ def test_one_rank_can_be_asked_alone(four_ranks: Path, opened: list[str]) -> Non
     opened.clear()
     assert run.per_rank(device_time.compute, stack, only=2)["rank"].to_list() == [2]
     assert opened == ["worker2.json.gz"]
+
+
+def test_small_ranks_of_this_process_are_read_once(
+    four_ranks: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch, two: Workers
+) -> None:
+    monkeypatch.setattr(stepscope.storage.ranks, "SMALL", 1 << 20)
+    run = open_run(four_ranks, workers=HERE)
+    expected = device_time(open_run(four_ranks, workers=two))
+    opened.clear()
+    assert_frame_equal(device_time(run), expected)
+    assert_frame_equal(run.optional("host", "start"), open_run(four_ranks, workers=two).optional("host", "start"))
+    assert opened == []
 
 
 def test_progress_counts_ranks_and_bytes(four_ranks: Path) -> None:

@@ -2,7 +2,8 @@
 
 The tables of events stay where they are. Who asks for a column of one gets it rank after rank; what is computed of each
 rank alone (`Run.per_rank`) and was not sent is asked of the workers then. So no process holds the events of more than
-one rank, however many there are, and the result does not depend on who opened what.
+one rank, however many there are, and the result does not depend on who opened what. Only where this process opens all
+of them and they are small they are kept: reading them again for each question would take most of the time.
 """
 
 import gc
@@ -37,6 +38,8 @@ RanksDone = Callable[[int, int, int, int], None]
 
 EVENTS = ("host", "device", "memory", "flows", "counters", "instants", "stacks")
 """Tables that grow with the length of a recording; the others are small."""
+
+SMALL = 20 << 20  # bytes of all ranks: so much may stay in memory, with what was computed of it, and is read once only
 
 MANY_ROWS = 50_000  # some 10 MB: to look for garbage takes as long as to read these
 
@@ -73,10 +76,11 @@ def open_ranks(
 
     Raises BadInput if no rank is left or two are the same.
     """
-    job = _Job(sources=sources, workers=workers, use_cache=use_cache)
+    small = sum(map(size_of, sources)) <= SMALL
+    job = _Job(sources=sources, workers=workers, opening=_Opening(use_cache=use_cache, keeps=small))
     answers: dict[int, _Answer] = {}
     seen: dict[int, Unit] = {}
-    for place, answer in job.ask(partial(_answer, first=first, use_cache=use_cache), range(len(sources)), progress):
+    for place, answer in job.ask(partial(_answer, first=first, opening=job.opening), range(len(sources)), progress):
         answers[place] = _given_up(sources[place], answer) if isinstance(answer, Died) else answer
         for rank in answers[place].ranks:
             check_apart(seen, rank.unit)
@@ -92,7 +96,7 @@ class _Job:
 
     sources: Sequence[RankFiles]
     workers: Workers
-    use_cache: bool
+    opening: "_Opening"
     ranks: list[tuple[int, _Rank]] = field(default_factory=list)
     of_none: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
@@ -116,7 +120,7 @@ class _Job:
         results = {rank.unit.ranks: rank.results for _, rank in wanted}
         # What other ranks know will be asked for next: rules look at a rank with a GPU and at one without differently.
         computes = (compute, *(known for _, rank in self.ranks for known in rank.results))
-        task = partial(_answer, first=partial(_of_rank, tuple(dict.fromkeys(computes))), use_cache=self.use_cache)
+        task = partial(_answer, first=partial(_of_rank, tuple(dict.fromkeys(computes))), opening=self.opening)
         for answer in self._surely(task, lacking):
             for rank in answer.ranks:
                 results[rank.unit.ranks].update(rank.results)
@@ -127,7 +131,7 @@ class _Job:
         frames = {rank.unit.ranks: rank.unit.tables[table] for _, rank in self.ranks if table in rank.unit.tables}
         if table in EVENTS:
             holders = {place for place, rank in self.ranks if rank.rows.get(table)}
-            task = partial(_columns, table=table, columns=tuple(columns), where=where, use_cache=self.use_cache)
+            task = partial(_columns, table=table, columns=tuple(columns), where=where, opening=self.opening)
             frames = {ranks: frame for answer in self._surely(task, holders) for ranks, frame in answer.items()}
             return stack(
                 [_chosen(Run(self.of_none), table, tuple(columns), where), *(frames[ranks] for ranks in sorted(frames))]
@@ -164,23 +168,49 @@ def _is_packed(source: RankFiles) -> bool:
     return source.paths[0].name.endswith(".gz")
 
 
-def _answer(source: RankFiles, *, first: Compute | None, use_cache: bool) -> _Answer:
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Opening:
+    """How sources are opened. In the process that made it, it keeps what it opened if it `keeps`; elsewhere nothing."""
+
+    use_cache: bool
+    keeps: bool
+    kept: dict[tuple[AnyPath, ...], tuple[Opened, tuple[Run, ...]]] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Callable[[bool], "_Opening"], tuple[bool]]:
+        return _of_worker, (self.use_cache,)
+
+    def __call__(self, source: RankFiles) -> tuple[Opened, tuple[Run, ...]]:
+        """The source, and its units as runs."""
+        known = self.kept.get(source.paths)
+        if known is not None:
+            return known
+        opened = open_source(source, use_cache=self.use_cache, wait=False)
+        found = opened, tuple(Run(unit.tables, str(unit.paths[0])) for unit in opened.units)
+        if self.keeps:
+            self.kept[source.paths] = found
+        return found
+
+
+def _of_worker(use_cache: bool) -> _Opening:
+    return _Opening(use_cache=use_cache, keeps=False)
+
+
+def _answer(source: RankFiles, *, first: Compute | None, opening: _Opening) -> _Answer:
     """In a worker: open a source and compute `first` on each rank of it."""
-    answer = _opened(source, first, use_cache=use_cache)
-    if sum(sum(rank.rows.values()) for rank in answer.ranks) > MANY_ROWS:
+    answer = _opened(source, first, opening)
+    if sum(sum(rank.rows.values()) for rank in answer.ranks) > MANY_ROWS and not opening.keeps:
         gc.collect()  # errors hold on to frames, frames to tables; the next rank needs the memory
     return answer
 
 
-def _opened(source: RankFiles, first: Compute | None, *, use_cache: bool) -> _Answer:
+def _opened(source: RankFiles, first: Compute | None, opening: _Opening) -> _Answer:
     with background.awaited():
-        opened = open_source(source, use_cache=use_cache, wait=False)
-        ranks = tuple(_rank(unit, first) for unit in opened.units)
+        opened, runs = opening(source)
+        ranks = tuple(_rank(unit, run, first) for unit, run in zip(opened.units, runs, strict=True))
     return _Answer(opened=replace(opened, units=[rank.unit for rank in ranks]), ranks=ranks)
 
 
-def _rank(unit: Unit, first: Compute | None) -> _Rank:
-    run = Run(unit.tables, str(unit.paths[0]))
+def _rank(unit: Unit, run: Run, first: Compute | None) -> _Rank:
     if first is not None:
         with suppress(MissingData):  # it is kept as the result
             first(run)
@@ -196,11 +226,13 @@ def _of_rank(computes: Sequence[Callable[[Run], object]], run: Run) -> None:
 
 
 def _columns(
-    source: RankFiles, *, table: str, columns: tuple[str, ...], where: pl.Expr | None, use_cache: bool
+    source: RankFiles, *, table: str, columns: tuple[str, ...], where: pl.Expr | None, opening: _Opening
 ) -> dict[tuple[int, ...], pl.DataFrame]:
     """In a worker: columns of the rows of a table that pass a test, by the ranks of each unit."""
-    opened = open_source(source, use_cache=use_cache)
-    return {unit.ranks: _chosen(Run(unit.tables), table, columns, where) for unit in opened.units}
+    with background.awaited():
+        opened, runs = opening(source)
+        found = zip(opened.units, runs, strict=True)
+        return {unit.ranks: _chosen(run, table, columns, where) for unit, run in found}
 
 
 def _chosen(run: Run, table: str, columns: tuple[str, ...], where: pl.Expr | None) -> pl.DataFrame:
