@@ -162,3 +162,19 @@ def test_the_rest_of_a_function_that_parses_goes_with_the_parsing() -> None:
 def test_a_function_that_parses_in_passing_is_charged_for_the_parsing_only() -> None:
     finding = parsed_function(loads=1, works=4)
     assert finding is None or finding.evidence[0].value == pytest.approx(10e6)
+
+
+def compiled_in(steps: tuple[int, ...]) -> list[Finding]:
+    synth = Synth()
+    for step in range(12):
+        start = step * 200
+        synth.step(step, start, start + 200, forward=100, backward=90, optimizer=10)
+        for tick in range(20):
+            compiles = step in steps and tick < 10
+            inside = "torch/_dynamo/symbolic_convert.py:1300 step" if compiles else "torch/_tensor.py:600 backward"
+            synth.sample(step, start + 10 * tick, 10, "forward", TRAIN, 40, function="main", text="f(x)", call=inside)
+    return found("recompilation", synth)
+
+
+def test_a_step_or_two_that_compile_are_not_told_as_compiling_again() -> None:
+    assert [len(compiled_in(steps)) for steps in ((5,), (5, 9), (5, 7, 9))] == [0, 0, 1]

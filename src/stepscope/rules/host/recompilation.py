@@ -1,7 +1,8 @@
 """torch.compile compiles again in steady steps.
 
 ## What it finds
-CPU jobs that spend more than 5 % of the steady steps in the compiler of torch: tracing, lowering, generating code.
+CPU jobs that spend more than 5 % of the steady steps in the compiler of torch: tracing, lowering, generating code. At
+least three steps compile.
 
 ## Why it costs time
 A guard of the compiled code failed: another shape, another Python number, another object. The function is then compiled
@@ -37,6 +38,7 @@ __all__ = ["RULE"]
 
 MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 MIN_SAMPLES = 5  # fewer samples name no line
+MIN_STEPS = 3  # that compile: one or two are the first ones of another shape, such as the last batch of an epoch
 PLACES = 3
 _ADVICE = (
     Advice(
@@ -57,7 +59,7 @@ def check(run: Run) -> Iterator[Finding]:
     means = dict(enough_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
     compiled = run.per_rank(_compiled, stack)
     rows = [(compiled.filter(rank=rank), step, rank) for rank, step in sorted(means.items())]
-    found = [(_time(own), step, rank, own) for own, step, rank in rows if own["len"].sum() >= MIN_SAMPLES]
+    found = [(_time(own), step, rank, own) for own, step, rank in rows if _again(own)]
     slow = [row for row in found if row[0] >= MIN_SHARE]
     if slow:
         share, step, _, own = max(slow, key=lambda row: row[0])
@@ -65,11 +67,17 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _compiled(run: Run) -> pl.DataFrame:
-    """Weight and number of the samples in the compiler by line; `whole` is the weight of all of the rank."""
+    """Weight and number of the samples in the compiler by line; `whole` is the weight of all of the rank, `steps` are
+    those that compile."""
     samples = steady_samples(run).filter(pl.col("phase") != "data_wait")
     samples = samples.with_columns(whole=pl.col("weight").sum().over("rank")).filter(_compiles())
-    keys = ["rank", "file", "line", "function", "text", "whole"]
+    samples = samples.with_columns(steps=pl.col("step").n_unique().over("rank"))
+    keys = ["rank", "file", "line", "function", "text", "whole", "steps"]
     return samples.group_by(keys, maintain_order=True).agg(pl.col("weight").sum(), pl.len())
+
+
+def _again(own: pl.DataFrame) -> bool:
+    return own.height > 0 and own["len"].sum() >= MIN_SAMPLES and own["steps"][0] >= MIN_STEPS
 
 
 def _compiles() -> pl.Expr:
