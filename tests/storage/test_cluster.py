@@ -28,6 +28,7 @@ from stepscope.storage.cluster import dask
 from ..command import stepscope
 
 JOBS = Path(__file__).parent / "jobs"
+PATHS = os.pathsep.join(filter(None, [str(JOBS), os.environ.get("PYTHONPATH")]))  # of the package that is tested
 STARTED = 120  # seconds in which workers are there, on a busy machine too
 Until = Callable[[Callable[[], object]], None]
 pytestmark = [
@@ -38,7 +39,7 @@ pytestmark = [
 
 
 def started(*words: str, **variables: str) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(JOBS), "DASK_DISTRIBUTED__DASHBOARD__LINK": "", **variables}
+    environment = {**os.environ, "PYTHONPATH": PATHS, "DASK_DISTRIBUTED__DASHBOARD__LINK": "", **variables}
     return subprocess.Popen(
         [sys.executable, "-m", "distributed.cli." + words[0], *words[1:]],
         env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
