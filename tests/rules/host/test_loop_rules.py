@@ -1,8 +1,11 @@
 """Loops and calls of the training loop: which lines count, and which neighbors are left alone."""
 
+import re
+
 import pytest
 
 from stepscope.analyses.host.lib.setting_places import setting_places
+from stepscope.analyses.lib.compiler_frames import COMPILER
 from stepscope.analyses.lib.loop_headers import loop_header
 from stepscope.analyses.operators.lib.weight_uses import weight_uses
 from stepscope.core.finding import Finding
@@ -178,3 +181,9 @@ def compiled_in(steps: tuple[int, ...]) -> list[Finding]:
 
 def test_a_step_or_two_that_compile_are_not_told_as_compiling_again() -> None:
     assert [len(compiled_in(steps)) for steps in ((5,), (5, 9), (5, 7, 9))] == [0, 0, 1]
+
+
+def test_stacks_that_anomaly_detection_keeps_are_not_taken_for_the_compiler() -> None:
+    assert [re.search(COMPILER, frame) is not None for frame in (
+        "torch/fx/traceback.py:503 format_stack", "torch/fx/graph_module.py:800 recompile", "torch/fx/passes/tools.py:1 f",
+    )] == [False, True, True]  # fmt: skip

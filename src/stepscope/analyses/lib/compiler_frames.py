@@ -5,7 +5,7 @@ __all__ = ["COMPILER", "COMPILER_WAITS"]
 COMPILER = (
     r"(?m)/torchinductor_.* <module>$|^torch/_dynamo/eval_frame\.py:\d+ catch_errors$|^torch/_dynamo/("
     r"convert_frame|symbolic_convert|bytecode_\w+|guards|output_graph|variables/|codegen|source)"
-    r"|^torch/(_functorch/(_aot_autograd/[^r]|aot_autograd|partitioners)|fx|_subclasses)/"
+    r"|^torch/(_functorch/(_aot_autograd/[^r]|aot_autograd|partitioners)|_subclasses)/|^torch/fx/([^t]|t[^r])"
     r"|^torch/_inductor/(compile_fx|graph|scheduler|codegen/|lowering|ir|fx_passes/|cpp_builder|async_compile|codecache"
     r"|dtype_propagation)"
 )

@@ -23,8 +23,8 @@ _UNKNOWN_OCCUPANCY = (pl.col("occupancy") == 0) & (pl.col("blocks_per_sm") >= 1)
 _ALWAYS = ("rank", "device", "kind", "start", "end")
 _LAUNCH = ("rank", "pid", "correlation")
 _LAUNCHED_ONLY = (
-    "not applicable if the job computes on the CPU: the trace holds calls of a device's runtime and none of its work; "
-    f"else {RECORD_TRACE_ON_GPU}, with the device's activities"
+    "not applicable, because the trace holds calls of a device's runtime and none of its work; "
+    f"if the job computes there, {RECORD_TRACE_ON_GPU}, with the device's activities"
 )
 _NO_GPU = (
     "not applicable, because the accelerator of this trace (MTIA) records its work in another form; "

@@ -100,16 +100,15 @@ def add_devices(header: dict[str, Any], rank: int, note: Note, sink: Sink) -> No
         )
 
 
-_OF_PROCESSES = {"process_name": "name", "process_labels": "labels"}
-
-
 def add_meta(header: dict[str, Any], path: AnyPath, metadata: list[Event], sink: Sink) -> None:
     """Every header entry, and the names and labels of processes, as rows of `meta`."""
     found = {key: value for key, value in header.items() if key not in (EVENTS, "deviceProperties")}
     for event in metadata:
-        member = _OF_PROCESSES.get(str(event.get("name")))
-        if member is not None:
-            found[f"{event['name']} {event.get('pid')}"] = _dict(event.get("args")).get(member)
+        arguments = _dict(event.get("args"))
+        if event.get("name") == "process_name":
+            found[f"process_name {event.get('pid')}"] = arguments.get("name")
+        elif event.get("name") == "process_labels":
+            found[f"process_labels {event.get('pid')}"] = arguments.get("labels")
     if is_xla(header):
         found["no_steps"] = _XLA_TELLS
     values = [value if isinstance(value, str) else as_json(value) for value in found.values()]

@@ -67,5 +67,5 @@ class Shares:
         host = lines if lines > 0 else None
         known, why = _NO_USE.subn("", how)
         lacks = known if why else f"what the device does in a step: {how}"
-        unknown = replace(self, device=None, communication=None, memory=None, lacks=lacks, how=how)
+        unknown = replace(self, device=None, communication=None, memory=None, lacks=lacks, how=known)
         return replace(unknown, host=host, named_host=lines)
