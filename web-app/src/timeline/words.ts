@@ -80,6 +80,7 @@ const zh: typeof en = {
   search: "在时间线中搜索名称",
   next: "下一个",
   previous: "上一个",
+  of: "/",
   none: "没有名称包含它的区段",
   fit: "整个运行",
   zoomIn: "放大",
