@@ -2,7 +2,7 @@
 
 ## What it finds
 DistributedDataParallel jobs that run several backward passes per optimizer step and send gradients after more than one
-of them. What nothing hides of it takes more than 5 % of the step.
+of them. Their exposed time is more than 5 % of the step.
 
 ## Why it costs time
 Only the sum of the gradients is needed, once per optimizer step. With four micro-batches, three of four reductions are
@@ -13,8 +13,8 @@ Run all micro-batches but the last inside `model.no_sync()`. Frameworks do so by
 accumulation: `gradient_accumulation_steps` in transformers, `accumulate_grad_batches` in Lightning.
 
 ## How the gain is predicted
-Of n reductions n - 1 are saved: that part of the exposed communication at most, half of it at least. On the host once
-to twice that part, since transfers take cores from computing there. Measured with gloo on two ranks: 1.36 and 1.93
+Of n reductions n - 1 are saved. High end: (n - 1) / n of the exposed communication. Low end: half of that. In CPU jobs
+one to two times that part, because transfers take cores from computing. Measured with gloo on two ranks: 1.36 and 1.93
 times.
 
 ## When it is wrong

@@ -18,9 +18,8 @@ and receive are a pipeline's: more micro-batches. Where there is too little comp
 less communication helps: a larger batch per rank, fewer ranks per group, compression.
 
 ## How the gain is predicted
-High end: all exposed communication, but no more than the busiest rank can save. Ranks go step by step together. So the
-step gets no shorter than the rank with the least communication needs for everything else. Low end: half of it, because
-nothing hides the last bucket.
+High end: all exposed communication, but no more than the busiest rank can save. The step cannot become shorter than the
+longest time that any rank needs without communication. Low end: half of it, because nothing hides the last bucket.
 
 ## When it is wrong
 The time of a collective includes waiting for the last rank to arrive. Where one rank is late in most collectives, that

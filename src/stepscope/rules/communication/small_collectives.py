@@ -2,7 +2,7 @@
 
 ## What it finds
 Twenty calls or more of one collective per step and process group, half of them below 256 KiB where sizes were recorded.
-What nothing hides of them takes more than 5 % of the step.
+Their exposed time is more than 5 % of the step.
 
 ## Why it costs time
 A collective costs its latency, however small it is: 20 to 50 µs on NCCL, 100 µs and more on gloo. A loop that reduces
@@ -13,8 +13,8 @@ For gradients use DistributedDataParallel, which fills buckets, or reduce one fl
 and reduce it once, every hundredth step.
 
 ## How the gain is predicted
-The part of the exposed communication that these calls have, but that of one call, 0.6 to 1.2 times, as Python around
-each goes, too. Measured with gloo on two ranks: 0.77 times with 52 calls, 1.11 times with 204.
+The exposed time of these calls, without one call, times 0.6 to 1.2: the Python around each call goes, too. Measured
+with gloo on two ranks: 0.77 with 52 calls, 1.11 with 204.
 
 ## When it is wrong
 Calls that depend on one another, as in tensor parallelism, cannot be merged; groups that their job names so are left

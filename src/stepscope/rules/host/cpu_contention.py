@@ -6,8 +6,8 @@ job used the cores. The figures are the scheduler's own, read once a second from
 
 ## Why it costs time
 A step waits for its slowest thread. While the main thread waits for a core, nothing is launched. While one operator
-thread waits, all the others wait for it at the end of the operator. So a machine that is half busy with other work can
-make a step several times longer, not twice.
+thread waits, all the others wait for it at the end of the operator. So other work on half of the cores can make a step
+several times longer, not just twice.
 
 ## What to do
 Stop the other programs, move them to another machine or give each its own cores. In a container or a batch system ask

@@ -1,8 +1,8 @@
 """Python's garbage collector interrupts training.
 
 ## What it finds
-Steps that spend more than 3 % of their time in Python's cyclic garbage collector, timed in the training process. Where
-samples meet it in a line with `gc.collect()`, the job calls it itself.
+Steps that spend more than 3 % of their time in Python's cyclic garbage collector, timed in the training process. If
+line samples show it at `gc.collect()`, the script itself starts the collection.
 
 ## Why it costs time
 A full collection walks every container object of the process, such as a data set held as a list of dictionaries. It

@@ -1,8 +1,8 @@
 """A Python thread beside training holds the interpreter's lock.
 
 ## What it finds
-CPU jobs of one process in which another Python thread computes for a fifth of the time or more, while the training
-thread neither runs nor is ready for 5 % of the step or more, outside of waits for loader workers.
+CPU jobs of one process. Another Python thread computes for a fifth of the time or more. The training thread neither
+runs nor is ready for 5 % of the step or more; waits for loader workers do not count.
 
 ## Why it costs time
 Only the thread that has the interpreter's lock (the GIL) runs Python. Another one asks for it, and gets it after 5 ms.
@@ -14,7 +14,7 @@ they compute: operators of torch, numpy on large arrays. Or do it less often.
 
 ## How the gain is predicted
 Low end: the time in which the training thread did not run though it had nothing to wait for. High end: also the time in
-which it was ready without a core. On two cores a step of 25.5 ms became 11.5 ms; the range was 7.0 to 14.0 ms.
+which it was ready without a core. On two cores it saved 14.0 ms of a 25.5 ms step; predicted were 7.0 to 14.0 ms.
 
 ## When it is wrong
 A training thread that sleeps for another reason, such as a full queue or a lock of the job's own, looks the same. Jobs

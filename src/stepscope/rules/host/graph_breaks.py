@@ -12,7 +12,7 @@ Move printing and logging out of the compiled function. Read values (`.item()`) 
 tensor by `torch.where`. `torch.compile(model, fullgraph=True)` raises an error at the first break.
 
 ## How the gain is predicted
-It is not: torch keeps where and why, not how long the parts take. Compare two runs to see it.
+It is not: torch records where and why a graph breaks, not the time lost. Compare two runs to see it.
 
 ## When it is wrong
 A break between two large parts costs little. Breaks are counted over all compilations, also those of the first steps.

@@ -22,14 +22,14 @@ larger batch.
 ## How the gain is predicted
 For lines: their share of the samples times the mean step, 0.7 to 1.4 times of it, less far up where many samples were
 taken. A fix keeps a part of the cost, and the line also slows down what follows it: the model's data leave the caches,
-and its threads fall asleep. On a GPU: at most the idle time that nothing else explains,
-at least half of it, without what recording costs. Nothing else runs during either, so the step shrinks by as much.
+and its threads fall asleep. On a GPU: at most the idle time that nothing else explains, at least half of it, without
+what recording costs. The device does no other work in that time, so the step shrinks by the same amount.
 
 ## When it is wrong
 The profiler slows the host down, with stacks, shapes or memory by a fifth and more. Its cost is estimated from the
 trace and taken off the low end of the gain. With half of it taken off, the limits above must still hold. Samples of a
 line that holds the GIL while it computes arrive late and count for the next line. A line that waits for another
-process looks busy. The work of a framework is known only by the names of its functions.
+process looks busy. Framework code is recognized by function names only.
 """
 
 import re
