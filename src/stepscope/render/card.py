@@ -23,7 +23,18 @@ from stepscope.render.format import (
     title_text,
 )
 
-__all__ = ["TOP", "WORDS", "Card", "SourceLine", "cards", "footer", "overlap_text", "rest_text", "word_count"]
+__all__ = [
+    "TOP",
+    "WORDS",
+    "Card",
+    "SourceLine",
+    "cards",
+    "footer",
+    "overlap_text",
+    "rest_text",
+    "unchecked_text",
+    "word_count",
+]
 
 TOP = 3
 """Findings that have a card: what a person takes in at once, and what saves the most time."""
@@ -115,16 +126,18 @@ def footer(report: Report) -> tuple[str, ...]:
     told = []
     if report.checked and (found or not report.of_steps):
         clear = len(set(report.checked) - found)
-        about_devices = sum(unchecked.missing == DEVICE_WORK for unchecked in report.unchecked)
-        lacking = len(report.unchecked) - about_devices
-        more = f", {lacking} {plural(lacking, 'needs', 'need')} more data" if lacking else ""
-        others = (
-            f"; {about_devices} {plural(about_devices, 'other is', 'others are')} for accelerators"
-            if about_devices
-            else ""
-        )
-        told.append(f"{counted(clear, 'check')} clear{more}{others}")
+        told.append(f"{counted(clear, 'check')} clear{unchecked_text(report)}")
     return (*told, f"stepscope report {path} --full", f"stepscope view {path}")
+
+
+def unchecked_text(report: Report) -> str:
+    """`, 3 need more data; 17 others are for accelerators`, or nothing."""
+    about_devices = sum(unchecked.missing == DEVICE_WORK for unchecked in report.unchecked)
+    lacking = len(report.unchecked) - about_devices
+    more = f", {lacking} {plural(lacking, 'needs', 'need')} more data" if lacking else ""
+    if not about_devices:
+        return more
+    return f"{more}; {about_devices} {plural(about_devices, 'other is', 'others are')} for accelerators"
 
 
 def _listed(names: list[str]) -> str:

@@ -16,7 +16,6 @@ from rich.rule import Rule
 from rich.text import Text as Line
 
 from stepscope.core.finding import Place
-from stepscope.core.plural import plural
 from stepscope.core.report import (
     Bars,
     Block,
@@ -33,6 +32,7 @@ from stepscope.core.report import (
     Verdict,
 )
 from stepscope.render.bars import cells, looks, shares
+from stepscope.render.card import unchecked_text
 from stepscope.render.charts import first_rows, heatmap_table, lanes_table, lines_table
 from stepscope.render.commands import with_path
 from stepscope.render.document import Page, Report
@@ -121,10 +121,9 @@ def print_sections(console: Console, report: Report) -> None:
 def print_checks(console: Console, report: Report) -> None:
     """Print every rule with what it found, or what it lacks."""
     checks = report.checks()
-    found, lacking = len({block.rule for block in report.findings} & set(report.checked)), len(report.unchecked)
+    found = len({block.rule for block in report.findings} & set(report.checked))
     told = f"{counted(found, 'rule')} found a problem, {len(report.checked) - found} did not"
-    more = f", {lacking} {plural(lacking, 'needs', 'need')} more data" if lacking else ""
-    print_words(console, Line(f"{told}{more}.", style="bold"))
+    print_words(console, Line(f"{told}{unchecked_text(report)}.", style="bold"))
     print_table(console, replace(checks, title=""))
 
 

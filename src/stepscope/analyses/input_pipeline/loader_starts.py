@@ -32,7 +32,7 @@ COLUMNS = (
     Column("loader", pl.Int64, None, "number of the DataLoader"),
     Column("iterator", pl.Int64, None, "number of its iterator"),
     Column("worker", pl.Int32, None, "number of the worker"),
-    Column("start_begin", pl.Int64, "ns", "the training process begins to start the workers"),
+    Column("start_begin", pl.Int64, "ns", "the training process begins to start the workers", "run"),
     Column("queued", pl.Int64, "ns", "until the process is made; null: not known"),
     Column("starting", pl.Int64, "ns", "until its loop begins; null: not known"),
     Column("starting_cpu", pl.Int64, "ns", "CPU time that the process had used by then"),
