@@ -9,7 +9,7 @@ from stepscope.core.finding import Advice, Finding, Place, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.models.host_lines import FOLLOWS, LineGroup, line_finding, line_groups
-from stepscope.models.sampled_code import sampled_code
+from stepscope.models.sampled_code import named_lines, sampled_code
 
 __all__ = ["called_code", "called_example"]
 
@@ -31,8 +31,8 @@ def called_code(
         return
     known = [told for group in line_groups(run) if (told := _with_calls_first(group, frames, calls))]
     for group in known:
-        worst, place = group.worst, group.worst.places[0]
-        figures = (place, Value(worst.time, "ns"), Value(worst.time / group.step, "ratio"))
+        worst = group.worst
+        figures = (named_lines(worst.places), Value(worst.time, "ns"), Value(worst.time / group.step, "ratio"))
         yield line_finding(group, Title(words, figures), advice, follows)
     if calls and not known:
         yield from sampled_code(run, words, advice, calls, only_host=True)

@@ -20,7 +20,7 @@ from stepscope.core.finding import Advice, Finding, Place, Title, Value, base_na
 from stepscope.core.run import Run, stack
 from stepscope.models.host_lines import MIN_SAMPLES, MIN_SHARE, MIN_TIME, SURE_SHARE, LineGroup, line_finding
 
-__all__ = ["sampled_code"]
+__all__ = ["named_lines", "sampled_code"]
 
 PLACES = 3
 _LINE = ("file", "line", "function", "text")
@@ -60,11 +60,11 @@ def sampled_code(
         return
     worst = max(found.values(), key=lambda row: row.time / steps[row.rank])
     times = {rank: row.time for rank, row in sorted(found.items())}
-    figures = (_named(worst.places), Value(worst.time, "ns"), Value(worst.time / steps[worst.rank], "ratio"))
+    figures = (named_lines(worst.places), Value(worst.time, "ns"), Value(worst.time / steps[worst.rank], "ratio"))
     yield line_finding(LineGroup(worst=worst, step=steps[worst.rank], times=times), Title(words, figures), advice)
 
 
-def _named(places: tuple[Place, ...]) -> str | Place:
+def named_lines(places: tuple[Place, ...]) -> str | Place:
     """The line, or `train.py:12, 13, 14` where the time is in several of one file."""
     first, *others = places
     same = sorted({place.line for place in places if place.file == first.file})

@@ -80,7 +80,11 @@ def _advice(part: LoadingStage, *, gpu: bool, in_loop: bool = False) -> tuple[Ad
         case "sample" if part.name == _INDEXED:
             return (Advice(text="Index whole batches instead of single samples", code=WHOLE_BATCHES),)
         case "sample":
-            text = f"Replace loops in {part.called}{where} by whole-array or whole-batch operations"
+            text = (
+                f"Replace loops in {part.called}{where} by whole-array or whole-batch operations"
+                if in_loop
+                else f"Make {part.called} cheaper{where}: whole-array or whole-batch operations, smaller dtypes"
+            )
             code = "def __getitems__(self, indices):  # one call per batch\n    return list(work(self.data[indices]))"
             return (Advice(text=text, code=code), _once(part.called))
         case _:

@@ -57,7 +57,7 @@ def check(run: Run) -> Iterator[Finding]:
             "Convolutions run in FP32 without Tensor Cores: {} of GPU time",
             (Value(worst.share / worst.device.utilization, "ratio"),),
         ),
-        labels=("FP32 convolution per step", "kernels per step"),
+        labels=("FP32 convolution per step", "convolution kernels per step"),
         part=SAVED,
         basis="published peaks, reduced for memory and small images",
         advice=_NEW if capability >= WITH_TF32 else _OLD,
