@@ -151,7 +151,7 @@ def last_name(node: ast.AST) -> str:
 
 
 def is_constant(node: ast.AST | None, value: object) -> bool:
-    """Whether it is written out as True, False or a number."""
+    """Whether it is written out as `value`, True or False."""
     return isinstance(node, ast.Constant) and node.value is value
 
 

@@ -39,7 +39,9 @@ RanksDone = Callable[[int, int, int, int], None]
 EVENTS = ("host", "device", "memory", "flows", "counters", "instants", "stacks")
 """Tables that grow with the length of a recording; the others are small."""
 
-SMALL = 20 << 20  # bytes of all ranks: so much may stay in memory, with what was computed of it, and is read once only
+SMALL = (
+    20 << 20
+)  # bytes of JSON of all ranks: so much may stay in memory, with what was computed of it, and is read once only
 
 MANY_ROWS = 50_000  # some 10 MB: to look for garbage takes as long as to read these
 
@@ -76,7 +78,7 @@ def open_ranks(
 
     Raises BadInput if no rank is left or two are the same.
     """
-    small = sum(map(size_of, sources)) <= SMALL
+    small = sum(_json_bytes(source, size_of(source)) for source in sources) <= SMALL
     job = _Job(sources=sources, workers=workers, opening=_Opening(use_cache=use_cache, keeps=small))
     answers: dict[int, _Answer] = {}
     seen: dict[int, Unit] = {}
@@ -148,7 +150,7 @@ class _Job:
         ready, size, whole = 0, 0, sum(sizes.values())
         if progress:
             progress(ready, len(items), size, whole)
-        work = sum(size * (PACKED if _is_packed(items[place]) else 1) for place, size in sizes.items())
+        work = sum(_json_bytes(items[place], size) for place, size in sizes.items())
         for place, result in carry_out(task, items, self.workers, size=work):
             ready, size = ready + 1, size + sizes[place]
             if progress:
@@ -164,8 +166,9 @@ class _Job:
             yield result
 
 
-def _is_packed(source: RankFiles) -> bool:
-    return source.paths[0].name.endswith(".gz")
+def _json_bytes(source: RankFiles, size: int) -> int:
+    """About so many bytes of JSON are in a source of `size` bytes."""
+    return size * PACKED if source.paths[0].name.endswith(".gz") else size
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -176,8 +179,8 @@ class _Opening:
     keeps: bool
     kept: dict[tuple[AnyPath, ...], tuple[Opened, tuple[Run, ...]]] = field(default_factory=dict)
 
-    def __reduce__(self) -> tuple[Callable[[bool], "_Opening"], tuple[bool]]:
-        return _of_worker, (self.use_cache,)
+    def __reduce__(self) -> tuple[Callable[[], "_Opening"], tuple[()]]:
+        return partial(_Opening, use_cache=self.use_cache, keeps=False), ()
 
     def __call__(self, source: RankFiles) -> tuple[Opened, tuple[Run, ...]]:
         """The source, and its units as runs."""
@@ -189,10 +192,6 @@ class _Opening:
         if self.keeps:
             self.kept[source.paths] = found
         return found
-
-
-def _of_worker(use_cache: bool) -> _Opening:
-    return _Opening(use_cache=use_cache, keeps=False)
 
 
 def _answer(source: RankFiles, *, first: Compute | None, opening: _Opening) -> _Answer:

@@ -134,7 +134,7 @@ def _first_and_last(rows: npt.NDArray[np.int64], codes: list[npt.NDArray[np.uint
     """Of rows with the same codes the first and the last: a trace may name its processes before every event."""
     if not len(rows):
         return rows
-    keys = {f"{number}": column[rows] for number, column in enumerate(codes)}
+    keys = {str(number): column[rows] for number, column in enumerate(codes)}
     ends = pl.DataFrame({**keys, "row": rows}).group_by(*keys).agg(first=pl.col("row").min(), last=pl.col("row").max())
     return np.unique(ends.select("first", "last").to_numpy())
 

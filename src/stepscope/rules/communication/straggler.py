@@ -5,8 +5,7 @@ A rank that arrives last at most of its collectives, more often than chance can 
 than 5 % of the step. It says whether that rank waits longer for its data, computes longer, or neither.
 
 ## Why it costs time
-A collective ends on all ranks when the last one has come. Every other rank waits as long as the slowest rank takes
-longer.
+A collective ends on all ranks when the last one has come. All other ranks wait for the extra time of the slowest.
 
 ## What to do
 Make that rank do what the others do. If it waits for data: the same storage, the same number of loader workers, shards

@@ -14,7 +14,8 @@ they compute: operators of torch, numpy on large arrays. Or do it less often.
 
 ## How the gain is predicted
 Low end: the time in which the training thread did not run though it had nothing to wait for. High end: also the time in
-which it was ready without a core. On two cores it saved 14.0 ms of a 25.5 ms step; predicted were 7.0 to 14.0 ms.
+which it was ready without a core. On two cores a fix saved 14.0 ms of a 25.5 ms step; predicted
+were 7.0 to 14.0 ms.
 
 ## When it is wrong
 A training thread that sleeps for another reason, such as a full queue or a lock of the job's own, looks the same. Jobs
