@@ -22,7 +22,10 @@ ACCELERATOR_COPY = "dma_request"
 _UNKNOWN_OCCUPANCY = (pl.col("occupancy") == 0) & (pl.col("blocks_per_sm") >= 1)  # as one warp on an SM is not 0
 _ALWAYS = ("rank", "device", "kind", "start", "end")
 _LAUNCH = ("rank", "pid", "correlation")
-_LAUNCHED_ONLY = f"not applicable, because the trace holds calls to a device's runtime but none of its work; to see it, {RECORD_TRACE_ON_GPU}"
+_LAUNCHED_ONLY = (
+    "not applicable, because the trace holds calls to a device's runtime but none of its work; "
+    f"to see it, {RECORD_TRACE_ON_GPU}"
+)
 _NO_GPU = (
     "not applicable, because the accelerator of this trace (MTIA) records its work in another form; "
     "`stepscope show other_devices PATH` has its times"
