@@ -13,6 +13,7 @@ import pytest
 from stepscope.analyses.host.lib.host_lines import HostLines
 from stepscope.analyses.input_pipeline.lib.loader_facts import LoaderFacts
 from stepscope.core.finding import Advice, Place
+from stepscope.core.synth import Synth
 from stepscope.models.framework_settings import _SETTINGS, framework_advice
 from stepscope.models.input_stall import LoadingStage
 from stepscope.report.diagnose import RULES
@@ -142,7 +143,7 @@ CASES: dict[str, Callable[[], HostLines]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_advice_about_lines_of_the_host(case: str) -> None:
-    given = list(host_bound._advice(CASES[case]()))
+    given = list(host_bound._advice(Synth().run(), CASES[case]()))
     assert given
     for advice in given:
         check(advice)

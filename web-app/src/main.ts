@@ -7,6 +7,7 @@ import "./styles/tables.css";
 import "./flame/flame.css";
 import "./styles/print.css";
 import type { App, View } from "./app";
+import { commandsOf } from "./blocks/words";
 import type { Document } from "./document/types";
 import { element } from "./dom/element";
 import { listenToKeys } from "./shell/keys";
@@ -16,6 +17,7 @@ import { Shell } from "./shell/shell";
 import { besides } from "./shell/switch";
 import { followSystem, showTheme, wantedTheme } from "./shell/theme";
 import { State } from "./state/state";
+import { pathOf } from "./tables/deeper";
 import { VIEWS } from "./views";
 import { sectionViews } from "./views/sections";
 import { loadCatalog, wordsFor } from "./words";
@@ -80,6 +82,7 @@ function painted(): Promise<void> {
 }
 
 function appOf(data: Document, served: boolean, state: State, whole = true): App {
+  commandsOf(pathOf(data));
   const { code, words } = wordsFor(state.get("lang"));
   document.documentElement.lang = code === "zh" ? "zh-CN" : code;
   return { document: data, served, whole, state, words, at, beside: BESIDE, fetchJson: (path) => fetchJson(at(path)) };

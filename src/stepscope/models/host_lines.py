@@ -170,6 +170,8 @@ def _of_rank(run: Run, rank: int, host: float, step: float) -> SpreadLines:
         .agg(pl.col("time").sum(), pl.col("text").first())
     )
     rows = rows.sort(["time", "file", "line"], descending=[True, False, False]).head(LINES)
-    places = tuple(line_place(row, min(1.0, row["time"] / step), STEP) for row in rows.iter_rows(named=True))
+    # lines that call the model hold operators, too: their share is no part of the host's
+    share = None if computes else pl.col("time").clip(upper_bound=step) / step
+    places = tuple(line_place(row, row["share"], STEP) for row in rows.with_columns(share=share).iter_rows(named=True))
     time = min(float(rows["time"].sum()), host)
     return SpreadLines(rank=rank, host=host, step=step, time=time, computes=computes, places=places)

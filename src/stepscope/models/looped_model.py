@@ -52,7 +52,7 @@ def loop_finding(
             low_ns=int(part[0] * saved),
             high_ns=int(min(part[1] * saved, worst.step)),
             step_ns=int(worst.step),
-            basis="short operators of all passes but one",
+            basis="short operators of all passes but one; long ones get shorter, too",
             confidence="structural",
         ),
         advice=advice,

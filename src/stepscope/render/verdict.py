@@ -52,9 +52,8 @@ def _partly(verdict: Verdict) -> str:
 def _limit(verdict: Verdict, share: str, of_step: str) -> str:
     """What happens in the share of the step."""
     match verdict.bound:
-        case "input" if verdict.core_wait >= _WORTH_TELLING and verdict.share is not None:
-            wait, cores = (quantity(part, "ratio") for part in (verdict.share - verdict.core_wait, verdict.core_wait))
-            return f"{wait} of {of_step} waits for data, {cores} for CPU cores busy with workers"
+        case "input" if verdict.core_wait >= _WORTH_TELLING:
+            return f"{share} waits for data, {quantity(verdict.core_wait, 'ratio')} for CPU cores busy with workers"
         case "input":
             return f"{share} waits for data"
         case "host" if verdict.on_cpu:
@@ -62,8 +61,7 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
         case "host":
             return f"the device idles {share} while the host runs Python, I/O and launches"
         case "device" if verdict.core_wait:
-            waiting = quantity(verdict.core_wait, "ratio")
-            return f"operators take {share}; for {waiting} of the step they wait for a CPU core"
+            return f"operators compute {share}, {quantity(verdict.core_wait, 'ratio')} waits for a CPU core"
         case "device":
             return f"{'operators' if verdict.on_cpu else 'kernels'} take {share}"
         case "communication":
@@ -103,9 +101,9 @@ def _of_world(verdict: Verdict) -> str:
 
 
 def _share(verdict: Verdict) -> str:
-    """`27 %`, or `27 % (16–27 % without the profiler's cost)` where that makes a difference."""
-    recorded, without = verdict.share or 0.0, verdict.share_unrecorded
-    share, other = quantity(verdict.share, "ratio"), quantity(without, "ratio")
+    """`27 %`, or `27 % (16–27 % without the profiler's cost)` where it makes a difference; no waits for cores."""
+    recorded, without = (verdict.share or 0.0) - verdict.core_wait, verdict.share_unrecorded
+    share, other = quantity(recorded, "ratio"), quantity(without, "ratio")
     if without is None or abs(without - recorded) < _WORTH_A_RANGE:
         return share
     if without > recorded:  # of a shorter step

@@ -77,7 +77,11 @@ def _of_host(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
         return ()
     phases = {bar.label: bar.value for bar in _of_phases(run, verdict)}
     computing = sum(phases.get(name, 0.0) for name in ("forward", "backward", "optimizer"))
-    if verdict.bound == "device" and abs(computing / verdict.step_ns - verdict.share) < _ALIKE:
+    if (
+        verdict.bound == "device"
+        and not verdict.core_wait
+        and abs(computing / verdict.step_ns - verdict.share) < _ALIKE
+    ):
         return ()
     row = bound(run).filter(pl.col("rank") == verdict.rank).row(0, named=True)
     if row["device"] is None:

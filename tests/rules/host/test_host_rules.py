@@ -15,10 +15,12 @@ def found(run: Run) -> list[Finding]:
     return [block.finding for block in diagnose(run).findings]
 
 
-def environment(*, work: dict[int, float], inside: float) -> Run:
+def environment(*, work: dict[int, float], inside: float, source: dict[int, str] | None = None) -> Run:
     """Steps of 100 ms before a backward of 15 and an optimizer of 5: lines of forward by their time in ms, of which a
-    traced step has `inside` ms in operators."""
+    traced step has `inside` ms in operators; `source` are lines as they were kept."""
     synth = Synth()
+    for line, text in (source or {}).items():
+        synth.add("sources", file=TRAIN, line=line, text=text)
     for step in range(40):
         start = 100 * step
         tags = ("traced",) if step == 12 else ()
@@ -220,3 +222,31 @@ def test_the_shares_of_the_lines_add_up_to_the_time_that_is_told() -> None:
     told = sum(place.share or 0.0 for place in finding.where)
     assert finding.evidence[0].share == pytest.approx(told, abs=0.01)
     assert told == pytest.approx(0.4, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("around", "fix"),
+    [
+        ({8: "        for row in rows:", 9: "            total += row"}, "Replace Python loops"),
+        ({8: "        scores = self.score(rows)", 9: "        mixed = weights @ rows"}, "Compile the model"),
+    ],
+)
+def test_loops_are_to_be_replaced_only_where_there_is_one(around: dict[int, str], fix: str) -> None:
+    run = environment(work={9: 40}, inside=20, source=around)
+    assert found(run)[0].advice[0].text.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("call", "seconds", "titles"),
+    [
+        ("cudaFree", 9, ["The first cudaFree leaves the GPU idle 9 s: it starts the GPU"]),
+        ("cudaFree", 0.5, []),
+        ("cudaLaunchKernel", 0.5, ["The first cudaLaunchKernel leaves the GPU idle 500 ms: it loads kernels"]),
+    ],
+)
+def test_a_first_call_that_fills_the_longest_gap_is_told(call: str, seconds: float, titles: list[str]) -> None:
+    late = 1000 * seconds + 1
+    synth = Synth().kernel(0, 1).host(call, "runtime", 1, late, correlation=1)
+    synth.host("cudaLaunchKernel", "runtime", late, late + 1, correlation=2)
+    told = found(synth.kernel(late, late + 10, correlation=1 if "Launch" in call else 2).run())
+    assert [title_text(finding.title) for finding in told] == titles

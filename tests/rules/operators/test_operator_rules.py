@@ -104,6 +104,21 @@ def test_attention_is_what_lies_between_two_batched_products_with_a_softmax() ->
     assert found("unfused-attention", attention("aten::_softmax", "aten::native_layer_norm")) == []
 
 
+def test_what_operators_take_on_the_host_is_told_in_steady_steps_and_not_in_slower_traced_ones() -> None:
+    synth = Synth()
+    for step in range(8):
+        tags = ("traced",) if step == 7 else ()
+        synth.step(step, 100 * step, 100 * step + 50, forward=30, backward=20, tags=tags)
+    synth.host("ProfilerStep#7", "annotation", 700, 800)
+    for number, name in enumerate(("aten::bmm", "aten::_softmax", "aten::bmm")):
+        synth.host(name, "operator", 700 + 30 * number, 730 + 30 * number)
+    (finding,) = found("unfused-attention", synth)
+    assert finding.evidence[0].value == pytest.approx(15 * MS)
+    assert finding.evidence[0].share == pytest.approx(0.3)
+    assert finding.gain is not None
+    assert finding.gain.step_ns == 50 * MS
+
+
 def test_what_a_function_of_autograd_computes_itself_is_not_computed_again() -> None:
     for function, name, fires in (
         ("GeluBackward0", "aten::linear", True),

@@ -55,7 +55,7 @@ function fillTable(box: HTMLElement, block: LinesBlock, [from, to]: [number, num
   const [first, last] = [from + (block.origin ?? 0), to + (block.origin ?? 0)].map(Math.round);
   const title = `${block.opens}, ${quantity(first ?? 0, "ns")} – ${quantity(last ?? 0, "ns")}`;
   if (!app.served) {
-    fill(box, element("p", {}, `${words.commandFor} `, element("code", {}, `stepscope show ${block.opens} ${pathOf(app)} --between ${first}ns ${last}ns`)));
+    fill(box, element("p", {}, `${words.commandFor} `, element("code", {}, `stepscope show ${block.opens} ${pathOf(app.document)} --between ${first}ns ${last}ns`)));
     return () => undefined;
   }
   let clean: Cleanup | undefined;

@@ -68,6 +68,6 @@ async function visit(go: () => Promise<boolean>, app: App): Promise<void> {
   } catch (error) {
     why = `${app.words.failed}: ${String(error)}`;
   }
-  const command = app.served ? [] : [" ", element("code", {}, `stepscope view ${pathOf(app)}`)];
+  const command = app.served ? [] : [" ", element("code", {}, `stepscope view ${pathOf(app.document)}`)];
   showDialog(app.words.inTimeline, app.words.close, element("p", {}, why, ...command));
 }

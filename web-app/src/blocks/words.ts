@@ -6,13 +6,20 @@ const QUANTITY = /(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B\/s|[kMGTPE]?FLOP(?:\/
 const SEPARATOR = /((?:::|[/\\_,(.])(?=[\p{L}\p{N}_]))/u;
 const UNBROKEN = 12; // characters of a name that never ends a line in its middle
 
+let opened = "PATH";
+
+/** What commands in sentences say instead of `PATH`: the run as it was opened, as a word of a shell. */
+export function commandsOf(path: string): void {
+  opened = path;
+}
+
 /** A sentence as nodes. */
 export function sentence(words: string): DocumentFragment {
   const made = document.createDocumentFragment();
   const parts = words.split("`");
   const paired = parts.length % 2 === 1;
   (paired ? parts : [words]).forEach((part, index) => {
-    made.append(paired && index % 2 ? element("code", {}, part) : unbroken(part));
+    made.append(paired && index % 2 ? element("code", {}, part.startsWith("stepscope ") ? part.replace(/\b(?:RUN|PATH)\b/g, () => opened) : part) : unbroken(part));
   });
   return made;
 }

@@ -4,7 +4,7 @@ import type { App } from "../app";
 import { showDialog } from "../dom/dialog";
 import { element } from "../dom/element";
 import { plain } from "../format/format";
-import type { Cell } from "../document/types";
+import type { Cell, Document } from "../document/types";
 import type { Model } from "./model";
 
 interface Step {
@@ -61,12 +61,13 @@ function button(text: string, table: string, only: URLSearchParams, app: App): H
 
 function commandOf(table: string, only: URLSearchParams, app: App): string {
   const tests = [...only].map(([name, value]) => ` --where ${quoted(`${name.replace(/\/$/, "")}=${value}`)}`);
-  return `stepscope show ${table} ${pathOf(app)}${tests.join("")}`;
+  return `stepscope show ${table} ${pathOf(app.document)}${tests.join("")}`;
 }
 
-/** The run as it was opened, for a command. */
-export function pathOf(app: App): string {
-  return app.document.schema === "stepscope-report" ? quoted(plain(app.document.run.path, 400)) : "PATH";
+/** The run as it was opened, for a command; PATH for several, which no command takes. */
+export function pathOf(document: Document): string {
+  const path = document.schema === "stepscope-report" ? plain(document.run.path, 400) : "";
+  return path && !/ and \d+ more$/.test(path) ? quoted(path) : "PATH";
 }
 
 /** A word as a shell takes it. */

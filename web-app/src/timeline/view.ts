@@ -46,7 +46,7 @@ export function showWindow(from: number, to: number, name = "", lit: readonly st
 }
 
 function exportLine(app: App): HTMLElement {
-  return element("p", { class: "quiet" }, `${timelineWords().exported} `, element("code", {}, `stepscope export ${pathOf(app)}`));
+  return element("p", { class: "quiet" }, `${timelineWords().exported} `, element("code", {}, `stepscope export ${pathOf(app.document)}`));
 }
 
 async function sourceOf(app: App): Promise<Source> {

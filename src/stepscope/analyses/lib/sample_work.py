@@ -16,7 +16,7 @@ in a loop of pure Python. A wrong line is worse than none, so only what is certa
   which is outside forward, backward and optimizer, any further line of the user's, because there it delays the next
   step whatever it does. Where a GPU computes, such a line may be waiting for it (`loss.item()`), so it counts there
   only if nothing about it can wait for a device.
-- unclear: the rest, above all lines inside `forward` without a frame below. `_host_lines` decides about them from the
+- unclear: the rest, above all lines inside `forward` without a frame below. `host_lines` decides about them from the
   time between operators in a traced window.
 """
 

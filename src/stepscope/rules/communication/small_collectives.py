@@ -82,7 +82,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=int(RANGE[0] * worst.saved),
             high_ns=int(min(RANGE[1] * worst.saved, worst.step)),
             step_ns=int(worst.step),
-            basis="exposed communication of these calls but one",
+            basis="exposed communication of these calls but one, and Python around them",
             confidence="structural",
             pool="communication",
         ),

@@ -42,6 +42,7 @@ from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.lib.graph_capture import captures
+from stepscope.analyses.lib.loop_headers import loop_header
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
@@ -58,6 +59,8 @@ EXPLAINED = 0.5  # of the host's time: named lines with less leave the larger pa
 _MODULE = "<module>"  # how Python names code outside of functions
 FIRST_CALL = 20_000_000  # ns: a thousand times what a launch takes
 _LOADS = re.compile(r"(cuda|hip)(Launch|Module|Func|Library|OccupancyMax)")
+START = 1_000_000_000  # ns: freeing memory takes milliseconds, making the context of a device takes seconds
+_STARTS = re.compile(r"(cuda|hip)(Free|Malloc)$")
 MOST_OF_A_LAUNCH = 300_000  # ns: a kernel that waits longer for its launch waits for other work of the host
 
 
@@ -73,7 +76,7 @@ def _lines(run: Run) -> Iterator[Finding]:
     for group in line_groups(run):
         for rank, time in group.times.items():
             told[rank] = told.get(rank, 0.0) + time
-        yield line_finding(group, _title(group.worst, group.step), tuple(_advice(group.worst)))
+        yield line_finding(group, _title(group.worst, group.step), tuple(_advice(run, group.worst)))
     spread = [
         row for row in spread_lines(run) if row.host >= MIN_TIME and told.get(row.rank, 0.0) < EXPLAINED * row.host
     ]
@@ -128,7 +131,7 @@ def _title(group: HostLines, step: float) -> Title:
     return Title("{} takes {} per step ({})", (place, *takes))
 
 
-def _advice(group: HostLines) -> Iterator[Advice]:
+def _advice(run: Run, group: HostLines) -> Iterator[Advice]:
     if group.purpose is not None:
         yield framework_advice(group.purpose, group.inside)
         return
@@ -139,7 +142,8 @@ def _advice(group: HostLines) -> Iterator[Advice]:
         yield Advice(text="See the calls below it", code="stepscope show lines RUN --columns all", language="shell")
         return
     if "forward" in group.phases:
-        yield Advice(text="Replace Python loops over values by operators on whole tensors")
+        loops = any(loop_header(run, place.file, place.line) for place in group.places)
+        yield Advice(text="Replace Python loops over values by operators on whole tensors") if loops else _COMPILE
         return
     if any(word in text for word in (".item()", ".tolist()")):
         yield Advice(text="Compute on the whole tensor instead of on single values, then read the result once")
@@ -164,16 +168,19 @@ saver.submit(torch.save, state, path)"""
 
 def _idle(run: Run) -> Iterator[Finding]:
     rows = () if captures(run) else device_idle(run)
-    slow = [row for row in rows if _idles(row)]
+    slow = [
+        row for row in rows
+        if _idles(row, row.host) or (_idles(row, row.host + row.allocation) and _first_call(run, row))
+    ]  # fmt: skip
     if not slow:
         return
     worst = max(slow, key=lambda row: row.host / row.step)
-    launching = worst.host <= MOST_OF_A_LAUNCH * worst.kernels
-    first = None if launching else _first_call(run, worst)
+    first = _first_call(run, worst)
+    launching = first is None and worst.host <= MOST_OF_A_LAUNCH * worst.kernels
     yield Finding(
         title=_idle_title(worst, first, launching=launching),
         cause="scheduling",
-        evidence=_idle_evidence(worst),
+        evidence=_idle_evidence(worst, worst.host + worst.sync + worst.allocation if first else worst.host),
         gain=None if first else _idle_gain(worst),
         advice=_IDLE_ADVICE if launching else _WARM_UP if first else _GAP_ADVICE,
         ranks=tuple(row.rank for row in slow),
@@ -191,15 +198,16 @@ def _idle_gain(row: DeviceIdle) -> Gain:
     )
 
 
-def _idles(row: DeviceIdle) -> bool:
-    """Whether the host lets the device idle with half of what recording costs taken off."""
-    host, step = row.host - row.recording / 2, row.step - row.recording / 2
+def _idles(row: DeviceIdle, host: float) -> bool:
+    """Whether the host lets the device idle, for `host` ns of a step, with half of what recording costs taken off."""
+    host, step = host - row.recording / 2, row.step - row.recording / 2
     return row.utilization * row.step < UTILIZED * step and host >= LIMIT * step
 
 
 def _idle_title(row: DeviceIdle, first: tuple[str, float] | None, *, launching: bool) -> Title:
     if first is not None:
-        return Title("The first {} leaves the GPU idle {}: it loads kernels", (first[0], Value(first[1], "ns")))
+        words = _LOADING if _LOADS.match(first[0]) else "The first {} leaves the GPU idle {}: it starts the GPU"
+        return Title(words, (first[0], Value(first[1], "ns")))
     idle = (Value(row.host, "ns"), Value(row.host / row.step, "ratio"))
     if not launching:
         return Title("Host code leaves the GPU idle {} per step ({})", idle)
@@ -208,23 +216,22 @@ def _idle_title(row: DeviceIdle, first: tuple[str, float] | None, *, launching: 
 
 
 def _first_call(run: Run, row: DeviceIdle) -> tuple[str, float] | None:
-    """The call in the longest gap, if it is one that loads kernels or libraries, and the gap is most of the idle time.
+    """The call in the longest gap, if it loads kernels or libraries, or starts the device, for most of the idle time.
 
     A launch takes microseconds: one that takes longer while the device idles is the first of its kind.
     """
     own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
     gaps = idle_gaps(run).filter(own & pl.col("class").is_in(["host", "launch", "allocation"]))
     for call, gap in gaps.sort("duration", descending=True).select("activity", "duration").head(1).iter_rows():
-        if call and _LOADS.match(call) and gap >= FIRST_CALL and 2 * gap >= row.host * row.steps:
+        least = FIRST_CALL if _LOADS.match(call or "") else START if _STARTS.match(call or "") else None
+        if call and least and gap >= least and 2 * gap >= (row.host + row.allocation) * row.steps:
             return call, float(gap)
     return None
 
 
-def _idle_evidence(row: DeviceIdle) -> tuple[Evidence, ...]:
+def _idle_evidence(row: DeviceIdle, idle: float) -> tuple[Evidence, ...]:
     return (
-        Evidence(
-            label="GPU idle, host-bound", value=row.host, unit="ns", source="device_time", share=row.host / row.step
-        ),
+        Evidence(label="GPU idle, host-bound", value=idle, unit="ns", source="device_time", share=idle / row.step),
         Evidence(label="kernels per step", value=row.kernels, unit="count", source="device"),
         Evidence(label="GPU utilization", value=row.utilization, unit="ratio", source="device_time"),
     )
@@ -239,6 +246,8 @@ def _places(run: Run, rank: int) -> tuple[Place, ...]:
     return groups[0].places if groups else ()
 
 
+_COMPILE = Advice(text="Compile the model into fewer, larger kernels", code="model = torch.compile(model)")
+_LOADING = "The first {} leaves the GPU idle {}: it loads kernels"
 _SMALL_OPERATORS = "Python between small operators takes {} per step ({})"
 _SEVERAL = "Host code of several lines takes {} per step ({})"
 _SPREAD_ADVICE = (
@@ -260,7 +269,7 @@ _GAP_ADVICE = (
     Advice(text="If these are first calls, trace after warm-up: kernels and libraries are loaded once"),
 )
 _IDLE_ADVICE = (
-    Advice(text="Compile the model into fewer, larger kernels", code="model = torch.compile(model)"),
+    _COMPILE,
     Advice(
         text="Replay the launches as one CUDA graph, if shapes are constant",
         code='model = torch.compile(model, mode="reduce-overhead")',

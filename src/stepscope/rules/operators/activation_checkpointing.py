@@ -61,7 +61,7 @@ def check(run: Run) -> Iterator[Finding]:
             worst.evidence("recomputation per step"),
             Evidence(label="kernels or operators", value=worst.count, unit="count", source=worst.source),
         ),
-        gain=worst.gain(SAVED, "forward operators run again in backward", "structural"),
+        gain=worst.gain(SAVED, "forward operators run again in backward, and code around them", "structural"),
         advice=(
             Advice(
                 text="If memory is left, checkpoint every second layer",

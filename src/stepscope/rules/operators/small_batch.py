@@ -68,7 +68,13 @@ def _finding(run: Run, worst: WeightUses, size: int, ranks: tuple[int, ...]) -> 
         ),
         cause="configuration",
         evidence=(
-            Evidence(label="short operators per step", value=worst.short, unit="ns", source="operators", share=share),
+            Evidence(
+                label="calling operators per step",
+                value=worst.short,
+                unit="ns",
+                source="operators",
+                share=share,
+            ),
             Evidence(label="batch size", value=size, unit="count", source="loaders"),
         ),
         gain=Gain(

@@ -59,7 +59,7 @@ def check(run: Run) -> Iterator[Finding]:
             worst.evidence("softmax, mask, dropout, scaling"),
             *((Evidence(label="largest score matrix", value=size, unit="bytes", source="operators"),) if size else ()),
         ),
-        gain=worst.gain(SAVED, "time between the two matrix products of attention", "structural"),
+        gain=worst.gain(SAVED, "time between the two matrix products, which get faster, too", "structural"),
         advice=_ADVICE,
         ranks=tuple(sorted(one.rank for one in slow)),
         where=_places(run, worst),

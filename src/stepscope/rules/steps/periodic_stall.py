@@ -83,7 +83,7 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
             low_ns=int(SAVED[0] * excess),
             high_ns=int(min(SAVED[1] * excess, step)),
             step_ns=int(step),
-            basis="time of stalls above the median step",
+            basis="time of stalls above the median step, and of slower steps after them",
             confidence="structural",
         ),
         advice=tuple(_advice(group, text)),

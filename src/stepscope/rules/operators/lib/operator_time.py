@@ -1,4 +1,4 @@
-"""Time that chosen operators take on the host of a job without a GPU, per traced step."""
+"""Time that chosen operators take on the host of a job without a GPU, per step."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,8 @@ import polars as pl
 
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.markers import step_markers
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
+from stepscope.core.errors import MissingData
 from stepscope.core.intervals import intersect, spans, total, union
 from stepscope.core.run import Run
 from stepscope.rules.operators.lib.launchers import Bools
@@ -15,7 +17,10 @@ __all__ = ["OperatorTime", "operator_time"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorTime:
-    """Time of chosen operators of a rank and its step, in ns, and how many run in a step."""
+    """Time of chosen operators of a rank in its `step`, and how many run in it; times in ns.
+
+    The step is the mean steady one, as in the verdict: a traced step is longer, and counts for shares only.
+    """
 
     rank: int
     time: float
@@ -25,7 +30,7 @@ class OperatorTime:
 
 def operator_time(run: Run, marked: Bools) -> tuple[OperatorTime, ...]:
     """Each rank with marked rows of the tree; without marked steps all operators of a trace count as one step."""
-    tree = host_tree(run)
+    tree, means = host_tree(run), _steady_means(run)
     rows = tree.frame.select("rank", "start", "end").with_columns(marked=marked, operator=tree.operators)
     found = []
     for (rank,), own in rows.group_by("rank", maintain_order=True):
@@ -36,8 +41,15 @@ def operator_time(run: Run, marked: Bools) -> tuple[OperatorTime, ...]:
         window = union(spans(steps)) if steps.height else spans(operators.select(pl.min("start"), pl.max("end")))
         mine = own.filter("marked")
         count = max(steps.height, 1)
-        time = total(intersect(spans(mine), window)) / count
-        found.append(
-            OperatorTime(rank=int(str(rank)), time=time, step=total(window) / count, count=mine.height / count)
-        )
+        traced = total(window)
+        step = means.get(int(str(rank)), traced / count)
+        share = total(intersect(spans(mine), window)) / traced if traced else 0.0
+        found.append(OperatorTime(rank=int(str(rank)), time=share * step, step=step, count=mine.height / count))
     return tuple(sorted(found, key=lambda one: one.rank))
+
+
+def _steady_means(run: Run) -> dict[int, float]:
+    try:
+        return dict(enough_steps(run).group_by("rank").agg(pl.col("duration").mean()).iter_rows())
+    except MissingData:
+        return {}  # of a trace without steps: all that it shows is one
