@@ -11,12 +11,14 @@ Planted lines end in `# planted`. What counts is the first place of the first fi
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +102,16 @@ PLANTED = {
     "helper_thread": _loop("gil-contention"),
     "forward_hooks": _loop("slow-hooks"),
     "validation_stall": _loop("periodic-stall"),
+    "trainer_evaluation": _loop("periodic-stall"),
+    "trainer_tokenizing": _input("slow-transform", "python-tokenizing"),
+    "lightning_metric": _loop("scalar-reads"),
     "ddp_accumulation": _ranks("accumulation-without-no-sync"),
     "ddp_parameter_reduce": _ranks("small-collectives"),
     "ddp_scalar_reduce": _ranks("small-collectives"),
     "ddp_straggler": _ranks("straggler"),
     **dict.fromkeys(("healthy_gpt", "healthy_rnn", "healthy_gan", "healthy_sparse", "healthy_compiled"), _healthy()),
     **dict.fromkeys(("healthy", "healthy_accumulation", "healthy_validation"), _healthy()),
+    **dict.fromkeys(("healthy_trainer", "healthy_lightning"), _healthy()),
     "healthy_ddp": _healthy("communication"),
 }
 
@@ -121,10 +127,27 @@ class Judgement:
 
 
 def planted_lines(name: str) -> set[tuple[str, int]]:
-    """File and number of the planted lines of a scenario."""
-    path = SCENARIOS / f"{name}.py"
-    lines = path.read_text().splitlines()
-    return {(str(path), number) for number, text in enumerate(lines, 1) if text.rstrip().endswith(MARK)}
+    """File and number of the planted lines of a scenario, and of those that it is made from."""
+    paths = [path for module in (name, *imports(name)) if (path := SCENARIOS / f"{module}.py").exists()]
+    return {
+        (str(path), number)
+        for path in paths
+        for number, text in enumerate(path.read_text().splitlines(), 1)
+        if text.rstrip().endswith(MARK)
+    }
+
+
+def imports(name: str) -> list[str]:
+    """The packages and modules that a scenario imports."""
+    return re.findall(r"^(?:from|import) (\w+)", (SCENARIOS / f"{name}.py").read_text(), re.M)
+
+
+def installed(name: str) -> bool:
+    """Whether what a scenario imports is there; says so where it is not."""
+    lacking = [one for one in imports(name) if not (SCENARIOS / f"{one}.py").exists() and find_spec(one) is None]
+    if lacking:
+        print(f"{name:24} left out: needs {', '.join(lacking)}", flush=True)
+    return not lacking
 
 
 def judge(name: str, report: dict[str, Any]) -> Judgement:
@@ -314,6 +337,7 @@ def main() -> None:
             if options.places
             else try_out(name, options.rounds, options.gains)
             for name in options.names
+            if installed(name)
         ]
     known = [one for one in found if one is not None]
     of = sum(len(one.rounds) for one in known)

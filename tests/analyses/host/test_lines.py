@@ -83,6 +83,7 @@ def test_without_samples_says_how_to_record_them() -> None:
         ("forward", "/usr/lib/python3.12/json/encoder.py:2 encode", None, "json.dumps(d)", "host"),
         ("forward", "PIL/Image.py:70 resize", None, "picture.resize(s)", "host"),
         ("forward", "timm/layers/mlp.py:40 forward", "timm/layers/mlp.py:40 forward", "self.mlp(x)", "unclear"),
+        ("other", "timm/layers/mlp.py:40 forward", "timm/layers/mlp.py:40 forward", "model(x)", "model"),
         ("other", "wandb/sdk/run.py:40 log", None, "run.log(values)", "host"),
         ("other", None, None, "loss.item()", "host"),
     ],
@@ -106,6 +107,17 @@ def test_what_counts_as_host_work(
 def test_beside_a_gpu_a_line_that_may_wait_for_it_is_no_host_work(expression: str, text: str, work: str) -> None:
     synth = Synth().sample(0, 0, 1, "other", TRAIN, 1, expression=expression, text=text)
     assert with_work(synth.run().optional("stacks"), gpu=(0,))["work"].to_list() == [work]
+
+
+def test_the_forward_of_a_library_s_model_computes_while_a_framework_validates() -> None:
+    between = [
+        "transformers/trainer.py Trainer.evaluate",
+        "transformers/models/bert/modeling_bert.py BertModel.forward",
+    ]
+    synth = Synth()
+    for functions in (between, between[:1]):
+        synth.sample(0, 0, 1, "other", TRAIN, 1, call="transformers/trainer.py:9 train", between=functions)
+    assert with_work(synth.run().optional("stacks"), gpu=())["work"].to_list() == ["model", "host"]
 
 
 def test_collections_are_the_collector_s_wherever_they_happen() -> None:

@@ -191,6 +191,33 @@ def test_a_stall_inside_a_framework_is_named_with_what_the_framework_does_there(
     (finding,) = found(synth.run())
     assert title_text(finding.title) == "lightning saves checkpoints in the training loop: 300 ms every 10 steps"
     assert [advice.code for advice in finding.advice] == ["ModelCheckpoint(..., every_n_train_steps=1000)"]
+    assert [place.line for place in finding.where] == [60]
+
+
+def test_a_framework_s_validation_is_not_the_line_that_makes_its_samples() -> None:
+    """A tenth of the validation is in the user's data set, which ordinary steps hardly run."""
+    synth, at = Synth(), 0.0
+    line = {"function": "<module>", "text": "trainer.train()", "frames": [FIT]}
+    for step in range(44):
+        validates = 300 if step % 10 == 9 else 0
+        tags = ("evaluation",) if validates else ()
+        synth.step(step, at, at + 50 + validates, forward=20, backward=25, optimizer=5, tags=tags)
+        for phase in ("forward", "backward"):
+            synth.sample(step, at, 25, phase, SCRIPT, 60, call="transformers/trainer.py:1576 train", between=[],
+                         leaf="torch/nn/modules/linear.py:125 forward", **line)  # fmt: skip
+        for tick in range(validates // 50):
+            synth.sample(
+                step, at + 50 + 50 * tick, 45, "other", SCRIPT, 60, call="transformers/trainer.py:1576 train",
+                between=["transformers/trainer.py Trainer.evaluate"], leaf="torch/nn/modules/linear.py:125 forward",
+                **line,
+            )  # fmt: skip
+            synth.sample(step, at + 95 + 50 * tick, 5, "other", SCRIPT, 12, function="__getitem__", text="return row",
+                         frames=[FIT, f"{SCRIPT}:12 __getitem__"])  # fmt: skip
+        at += 50 + validates
+    (finding,) = found(synth.run())
+    assert title_text(finding.title) == "transformers validates in the training loop: 300 ms every 10 steps"
+    assert "transformers/trainer.py Trainer.evaluate" in finding.advice[0].text
+    assert [place.line for place in finding.where] == [60]
 
 
 @pytest.mark.parametrize(

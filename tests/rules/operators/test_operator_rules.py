@@ -104,6 +104,23 @@ def test_attention_is_what_lies_between_two_batched_products_with_a_softmax() ->
     assert found("unfused-attention", attention("aten::_softmax", "aten::native_layer_norm")) == []
 
 
+@pytest.mark.parametrize(
+    ("between", "around", "advice"),
+    [
+        (("aten::_softmax", "aten::native_dropout"), "aten::_scaled_dot_product_attention_math", "Leave dropout out"),
+        (("aten::_softmax", "aten::mul"), "aten::_scaled_dot_product_attention_math", "Compute attention"),
+        (("aten::_softmax", "aten::native_dropout"), "aten::matmul", "Compute attention"),
+    ],
+)
+def test_a_fused_call_that_falls_back_on_a_cpu_is_told_why(between: tuple[str, ...], around: str, advice: str) -> None:
+    synth = Synth().host("ProfilerStep#0", "annotation", 0, 40).host(around, "operator", 0, 40)
+    for number, name in enumerate(("aten::bmm", *between, "aten::bmm")):
+        synth.host(name, "operator", 10 * number, 10 * number + 10)
+    (finding,) = found("unfused-attention", synth)
+    assert finding.advice[0].text.startswith(advice)
+    assert ("runs as single operators" in finding.title.words) is advice.startswith("Leave")
+
+
 def test_what_operators_take_on_the_host_is_told_in_steady_steps_and_not_in_slower_traced_ones() -> None:
     synth = Synth()
     for step in range(8):

@@ -51,7 +51,7 @@ def call_sites(run: Run, tree: HostTree, rows: Ints) -> list[CallSite]:
     if None not in stacks:
         return [stack for stack in stacks if stack]
     recorded = run.optional("host", "call_stack")["call_stack"]
-    return [stack or _recorded_stack(recorded, tree, row) for stack, row in zip(stacks, rows.tolist(), strict=True)]
+    return [stack or other for stack, other in zip(stacks, _recorded_stacks(recorded, tree, rows), strict=True)]
 
 
 def user_site(frames: Iterable[str]) -> CallSite:
@@ -86,10 +86,14 @@ def _outward(parent: Ints, row: int) -> Iterable[int]:
         row = int(parent[row])
 
 
-def _recorded_stack(recorded: pl.Series, tree: HostTree, row: int) -> CallSite:
-    """The call stack written with the nearest operator around a row, if any was; `recorded` is of all of `host`."""
-    for around in _outward(tree.nesting.parent, row):
-        stack = recorded[tree.frame["host_row"][around]]
-        if stack:
-            return user_site(frame.strip() for frame in stack.split(";"))
-    return CallSite(None, None, ())
+def _recorded_stacks(recorded: pl.Series, tree: HostTree, rows: Ints) -> list[CallSite]:
+    """By row the call stack written with the nearest operator around it; `recorded` is of all of `host`."""
+    written = recorded.gather(tree.frame["host_row"])
+    has_stack = (written.str.len_bytes() > 0).fill_null(False).to_numpy()
+    around = rows.copy()
+    while len(bare := np.flatnonzero((around >= 0) & ~has_stack[around])):
+        around[bare] = tree.nesting.parent[around[bare]]
+    known = {-1: CallSite(None, None, ())}
+    for row in np.unique(around[around >= 0]).tolist():
+        known[row] = user_site(frame.strip() for frame in written[row].split(";"))
+    return [known[row] for row in around.tolist()]

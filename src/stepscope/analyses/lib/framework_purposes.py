@@ -7,7 +7,7 @@ sampled in one line of the user's. The library frames below that line tell what 
 import re
 from collections.abc import Sequence
 
-__all__ = ["PURPOSES", "framework", "purpose"]
+__all__ = ["PURPOSES", "framework", "purpose", "telling"]
 
 PURPOSES = ("checkpoint", "evaluation", "logging")
 
@@ -25,8 +25,13 @@ _PACKAGE = re.compile(r"^([A-Za-z_]\w*)[/\\]")
 
 def purpose(frames: Sequence[str | None]) -> str | None:
     """The purpose that library frames (call, those between, leaf; outermost first) tell; None if none does."""
-    told = [frame for frame in frames if frame]
-    return next((name for name, known in _KNOWN.items() if any(map(known.search, told))), None)
+    return next((name for name, known in _KNOWN.items() if any(known.search(frame) for frame in frames if frame)), None)
+
+
+def telling(frames: Sequence[str | None]) -> str | None:
+    """The outermost of these frames that tells their purpose; None if none does."""
+    told = _KNOWN.get(purpose(frames) or "")
+    return next((frame for frame in frames if told and frame and told.search(frame)), None)
 
 
 def framework(frames: Sequence[str | None]) -> str:

@@ -8,7 +8,8 @@ in a loop of pure Python. A wrong line is worse than none, so only what is certa
 - collector: Python's garbage collector was running.
 - model: the innermost frame, or the library frame below the user's, is torch code that computes or dispatches
   (torch.nn, torch.autograd, torch.optim, …), or the expression being called starts at torch, nn or F. The framework's
-  own Python counts here too: no line of the user's could remove it.
+  own Python counts here too: no line of the user's could remove it. So does `forward` of a library's model in phase
+  `other`, as when a framework validates.
 - host: torch code that writes, reads or prints (torch.save), or compiles, the standard library, or a library that
   computes no model (PIL, numpy, matplotlib, loggers); an expression that calls one of these or a built-in function
   (`open`, `print`, `sorted`, `time.sleep`), or that is a bare name: there the interpreter itself was at work, which
@@ -63,7 +64,7 @@ _WAITS = re.compile(
 )
 
 _LAUNCHES = r"Launch|Memcpy|Memset"  # of calls of a device's runtime: asking for its properties puts nothing on it
-_KEY = ["phase", "collector", "call", "leaf", "expression", "text", "on_gpu"]
+_KEY = ["phase", "collector", "call", "leaf", "expression", "text", "on_gpu", "in_forward"]
 
 
 def has_gpu(run: Run) -> bool:
@@ -94,16 +95,19 @@ def _gpu_ranks(run: Run) -> tuple[int, ...]:
 
 def with_work(samples: pl.DataFrame, *, gpu: Sequence[int]) -> pl.DataFrame:
     """Add the column `work` to rows of `stacks`: input, collector, model, host or unclear; `gpu` are ranks with one."""
-    placed = samples.with_columns(on_gpu=pl.col("rank").is_in(gpu))
+    # cast: of lists that are all empty polars may have forgotten the type
+    passes = pl.col("between").list.eval(pl.element().cast(pl.String).str.ends_with(".forward")).list.any()
+    in_forward = (passes | pl.col("leaf").str.ends_with(" forward")).fill_null(False)
+    placed = samples.with_columns(on_gpu=pl.col("rank").is_in(gpu), in_forward=in_forward)
     kinds = placed.select(_KEY).unique(maintain_order=True)
     works = [_work(*row) for row in kinds.iter_rows()]
     kinds = kinds.with_columns(pl.Series("work", works, dtype=pl.String))
-    return placed.join(kinds, on=_KEY, how="left", nulls_equal=True, maintain_order="left").drop("on_gpu")
+    return placed.join(kinds, on=_KEY, how="left", nulls_equal=True, maintain_order="left").drop("on_gpu", "in_forward")
 
 
 def _work(
     phase: str | None, collector: bool | None, call: str | None, leaf: str | None, expression: str | None,
-    text: str | None, gpu: bool,
+    text: str | None, gpu: bool, in_forward: bool,
 ) -> str:  # fmt: skip
     if collector:
         return "collector"
@@ -112,6 +116,8 @@ def _work(
     known = _of_frames(call, leaf) or _of_expression(call, expression)
     if known:
         return known
+    if phase == "other" and in_forward:
+        return "model"
     if phase == "other" and not (gpu and _WAITS.search(expression or text or "")):
         return "host"
     return "unclear"

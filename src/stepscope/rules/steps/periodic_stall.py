@@ -88,7 +88,7 @@ def _finding(group: StallGroup, step: float, count: int, *, ranks: Sequence[int]
         ),
         advice=tuple(_advice(group, text)),
         ranks=tuple(sorted(ranks)),
-        where=group.places,
+        where=group.places or (group.caller if group.purpose is not None else ()),
     )
 
 

@@ -18,7 +18,8 @@ LEAST = 0.1  # of the step: lines with less are not where it passes
 def model_places(run: Run, rank: int, code: str = "") -> tuple[Place, ...]:
     """Lines of a rank in which operators of the model take LEAST of the step or more; none without samples.
 
-    Lines that match the regular expression `code` count from half a per cent on, and go before the others.
+    Lines that match the regular expression `code` count from half a per cent on, and go before the others, which hold
+    other operators, too: then no share is told of those.
     """
     try:
         own = lines(run).filter((pl.col("rank") == rank) & pl.col("work").is_in(["model", "unclear"]))
@@ -30,4 +31,5 @@ def model_places(run: Run, rank: int, code: str = "") -> tuple[Place, ...]:
         (pl.col("share") >= LEAST) | (pl.col("told") & (pl.col("share") >= SEEN))
     )
     longest = each.sort("told", "share", "file", "line", descending=[True, True, False, False])
-    return tuple(line_place(row, row["share"], STEP) for row in longest.head(PLACES).iter_rows(named=True))
+    rows = longest.head(PLACES).iter_rows(named=True)
+    return tuple(line_place(row, row["share"] if row["told"] or not code else None, STEP) for row in rows)

@@ -7,7 +7,7 @@ rank waiting for another. A step is long if such a part exceeds its median by ha
 The place of a stall is a line that runs in the long steps and not, or hardly, in the others: on the path from the
 script down to the sampled line, the first frame that ordinary steps lack is where the stall is entered, and the line
 that most samples below it agree on is where the time goes. Whether it writes a checkpoint, the library calls below
-these lines tell (see `_checkpoints`), also where a framework calls and no line of the user's enters the stall.
+these lines tell (see `checkpoint_saving`), also where a framework calls and no line of the user's enters the stall.
 """
 
 import re
@@ -19,7 +19,7 @@ from itertools import pairwise
 import polars as pl
 
 from stepscope.analyses.lib.checkpoint_saving import saves
-from stepscope.analyses.lib.framework_purposes import purpose
+from stepscope.analyses.lib.framework_purposes import purpose, telling
 from stepscope.analyses.lib.sample_work import with_work
 from stepscope.analyses.steps.lib.samples import steady_samples
 from stepscope.analyses.steps.steady_steps import steady_steps
@@ -53,7 +53,8 @@ class StallGroup:
     `cause` is "evaluation", "line" or "unknown"; `distance` the median number of steps between two of them;
     `excess` the time in ns that all of them together take above the median; `regular` whether the distances agree;
     `saves` whether they write a checkpoint, None if no sample tells. `purpose` is what a framework is at in them (see
-    `_purposes`), None where nothing tells, and `inside` its innermost function in most samples.
+    `framework_purposes`), None where nothing tells, and `inside` its function that tells so. `caller` is
+    the line of the user's in which that is, for stalls without places.
     """
 
     rank: int
@@ -66,6 +67,7 @@ class StallGroup:
     saves: bool | None
     purpose: str | None
     inside: str
+    caller: tuple[Place, ...] = ()
     weight: int = 1
 
     @property
@@ -135,12 +137,19 @@ def _groups_of_part(rank: int, table: pl.DataFrame, part: tuple[str, ...], sampl
     ordinary = _ordinary(table, samples)
     groups = []
     if evaluating.height:
-        entries = _entries(_within(samples, evaluating), ordinary)
-        groups += [_group(rank, "evaluation", evaluating, entries, _samples_of(entries))]
+        own = _within(samples, evaluating)
+        entries = _entries(own, ordinary) if _most_enter(own, evaluating, ordinary) else []
+        groups += [_group(rank, "evaluation", evaluating, entries, _samples_of(entries) or own)]
     if others.height:
         own = samples.filter(pl.col("phase").is_in(part) & ~pl.col("work").is_in(NOT_A_STALL[part]))
         groups += _by_line(rank, others, _within(own, others), ordinary)
     return groups
+
+
+def _most_enter(samples: list[_Sample], stalled: pl.DataFrame, ordinary: dict[str, float]) -> bool:
+    """Whether lines that only these steps run hold most of what they take above others: else a framework runs them."""
+    entered, sampled = (sum(one.weight for one in some) for some in (_samples_of(_entries(samples, ordinary)), samples))
+    return 2 * entered * int(stalled["duration"].sum()) >= sampled * int(stalled["excess"].sum())
 
 
 def _by_line(rank: int, long: pl.DataFrame, samples: list[_Sample], ordinary: dict[str, float]) -> list[StallGroup]:
@@ -177,7 +186,8 @@ def _group(
         places=places,
         saves=saves((sample.weight, sample.call, sample.leaf, sample.expression) for sample in samples),
         purpose=_most((purpose(_library(sample)), sample.weight) for sample in samples),
-        inside=_most((_library(sample)[-2], sample.weight) for sample in samples) or "",
+        inside=_most((telling(_library(sample)), sample.weight) for sample in samples) or "",
+        caller=() if places else _caller(samples),
         weight=weight,
     )
 
@@ -218,6 +228,13 @@ def _places(entries: list[tuple[_Sample, str]], *, entry_first: bool) -> tuple[P
     if line != entry and not computes and weight >= AGREE * sum(sample.weight for sample in below):
         named = [entry, line] if entry_first else [line, entry]
     return tuple(_place(frame, texts.get(frame, "")) for frame in named)
+
+
+def _caller(samples: list[_Sample]) -> tuple[Place, ...]:
+    """The user's line that most of the time is in, where a framework holds the loop."""
+    frame = _most((sample.path[-1], sample.weight) for sample in samples)
+    texts = [sample.texts[-1] for sample in samples if sample.path[-1] == frame]
+    return (_place(frame, next(filter(None, texts), "")),) if frame else ()
 
 
 def _entries(samples: list[_Sample], ordinary: dict[str, float]) -> list[tuple[_Sample, str]]:
