@@ -75,6 +75,7 @@ PLANTED = {
     "input_repeated_opening": _input("repeated-file-load"),
     "input_uneven_samples": _input("uneven-batches"),
     "input_python_tokenizing": _input("python-tokenizing"),
+    "input_queries": _input("queries-per-sample"),
     "input_shared_lock": _input("lock-contention"),
     "input_slow_worker": _input("slow-worker"),
     "input_threaded_workers": _input("worker-oversubscription"),
@@ -101,6 +102,7 @@ PLANTED = {
     "text_in_step": _loop("parsing-in-loop", bounds=("host",)),
     "helper_thread": _loop("gil-contention"),
     "forward_hooks": _loop("slow-hooks"),
+    "zeroed_gradients": _loop("zeroed-gradients"),
     "validation_stall": _loop("periodic-stall"),
     "trainer_evaluation": _loop("periodic-stall"),
     "trainer_tokenizing": _input("slow-transform", "python-tokenizing"),
@@ -128,6 +130,8 @@ class Judgement:
 
 def planted_lines(name: str) -> set[tuple[str, int]]:
     """File and number of the planted lines of a scenario, and of those that it is made from."""
+    if not PLANTED[name].rules:
+        return set()
     paths = [path for module in (name, *imports(name)) if (path := SCENARIOS / f"{module}.py").exists()]
     return {
         (str(path), number)

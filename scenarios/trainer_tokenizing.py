@@ -29,6 +29,7 @@ class Reviews(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
 def main() -> None:
     options = arguments(__doc__, steps=150)
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the other core is for the worker
     config = BertConfig(
         vocab_size=2000, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128
     )

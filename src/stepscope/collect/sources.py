@@ -31,7 +31,7 @@ SETTINGS = (
     "detect_anomaly", "set_num_threads", "OMP_NUM_THREADS", "deterministic", "matmul_precision", "cudnn.benchmark",
     "allow_tf32", "autocast", "float64", ".double(", "set_default_dtype", "memory_format", "torch.compile",
     "profiler.profile(", "Embedding(", "checkpoint(", "DataParallel(", "DDP(", "find_unused", "no_sync", "Thread(",
-    "all_reduce(", "all_gather", "barrier(", "append(", "_hook(", "+= ", "total = total",
+    "all_reduce(", "all_gather", "barrier(", "append(", "_hook(", "+= ", "total = total", "set_to_none",
 )  # fmt: skip
 """Words of lines that rules name as the place to change."""
 
