@@ -53,7 +53,7 @@ def test_all_of_them_explain_the_general_rule() -> None:
     assert {
         "few-workers", "batch-transfer", "crop-after-transform", "python-tokenizing", "repeated-file-load",
         "worker-restarts", "lock-contention", "slow-collate", "slow-transform", "slow-worker",
-        "worker-oversubscription", "too-many-workers", "uneven-batches", "slow-storage",
+        "worker-oversubscription", "too-many-workers", "uneven-batches", "slow-storage", "queries-per-sample",
     } == SPECIFIC  # fmt: skip
 
 

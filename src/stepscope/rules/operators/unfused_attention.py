@@ -53,7 +53,7 @@ def check(run: Run) -> Iterator[Finding]:
     worst = slow[0]
     sizes: tuple[int, ...] = run.per_rank(_scores, chain)
     size = max(sizes, default=0)
-    falls_back = any(run.per_rank(_falls_back, chain, only=worst.rank))
+    falls_back = worst.rank in run.per_rank(_falling_back, chain)
     yield Finding(
         title=Title(_FALLBACK if falls_back else _SINGLE, worst.takes),
         cause="operator",
@@ -73,12 +73,12 @@ def _costs(run: Run) -> tuple[OperatorCost, ...]:
     return operator_costs(run, marked) if len(softmax) else ()
 
 
-def _falls_back(run: Run) -> tuple[bool, ...]:
-    """Whether `scaled_dot_product_attention` runs as single operators, on a CPU because of dropout."""
+def _falling_back(run: Run) -> tuple[int, ...]:
+    """The ranks whose `scaled_dot_product_attention` runs as single operators, on a CPU because of dropout."""
     tree, (marked, _) = host_tree(run), attention_operators(run)
     named = tree.passing(pl.col("name") == "aten::_scaled_dot_product_attention_math")
     drops = tree.passing(pl.col("name").str.contains("dropout|bernoulli_")) & marked
-    return (bool(named.any() and (has_gpu(run) or drops.any())),)
+    return tuple(tree.frame["rank"].filter(named).unique()) if has_gpu(run) or drops.any() else ()
 
 
 def _places(run: Run, worst: OperatorCost) -> tuple[Place, ...]:

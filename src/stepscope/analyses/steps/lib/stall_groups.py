@@ -137,9 +137,9 @@ def _groups_of_part(rank: int, table: pl.DataFrame, part: tuple[str, ...], sampl
     ordinary = _ordinary(table, samples)
     groups = []
     if evaluating.height:
-        own = _within(samples, evaluating)
-        entries = _entries(own, ordinary) if _most_enter(own, evaluating, ordinary) else []
-        groups += [_group(rank, "evaluation", evaluating, entries, _samples_of(entries) or own)]
+        met = _within(samples, evaluating)
+        entries = _entries(met, ordinary) if _most_enter(met, evaluating, ordinary) else []
+        groups += [_group(rank, "evaluation", evaluating, entries, _samples_of(entries) or met)]
     if others.height:
         own = samples.filter(pl.col("phase").is_in(part) & ~pl.col("work").is_in(NOT_A_STALL[part]))
         groups += _by_line(rank, others, _within(own, others), ordinary)
