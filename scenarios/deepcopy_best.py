@@ -9,7 +9,7 @@ from parts import arguments
 
 
 def main() -> None:
-    options = arguments(__doc__, steps=250)
+    options = arguments(__doc__, steps=600)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(256, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
