@@ -13,13 +13,18 @@ export function commandsOf(path: string): void {
   opened = path;
 }
 
+/** What stands between backticks. */
+export function command(words: string): HTMLElement {
+  return element("code", {}, words.startsWith("stepscope ") ? words.replace(/\b(?:RUN|PATH)\b/g, () => opened) : words);
+}
+
 /** A sentence as nodes. */
 export function sentence(words: string): DocumentFragment {
   const made = document.createDocumentFragment();
   const parts = words.split("`");
   const paired = parts.length % 2 === 1;
   (paired ? parts : [words]).forEach((part, index) => {
-    made.append(paired && index % 2 ? element("code", {}, part.startsWith("stepscope ") ? part.replace(/\b(?:RUN|PATH)\b/g, () => opened) : part) : unbroken(part));
+    made.append(paired && index % 2 ? command(part) : unbroken(part));
   });
   return made;
 }
