@@ -92,6 +92,8 @@ def checks_done(run: Run, path: str) -> list[Block]:
     following = _to_see_limits(run, diagnosis) or _to_check_more(diagnosis, gpu=has_gpu(run))
     if not marks_steps(run):  # the foot of the screen counts the checks
         return [] if diagnosis.verdict.bound == "unknown" else following
+    if diagnosis.verdict.bound == "unknown":  # who cannot tell what limits a run has not seen that nothing is wrong
+        return following
     text, values = _found_nothing(diagnosis, path)
     return [Text(text, tuple(values)), *following]
 
