@@ -4,6 +4,7 @@ import { element } from "../dom/element";
 
 const QUANTITY = /(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B\/s|[kMGTPE]?FLOP(?:\/s)?)(?![\p{L}\p{N}_])/gu;
 const SEPARATOR = /((?:::|[/\\_,(.])(?=[\p{L}\p{N}_]))/u;
+const OPTION = /((?<= )-[\w-]{1,30})/;
 const UNBROKEN = 12; // characters of a name that never ends a line in its middle
 
 let opened = "PATH";
@@ -13,9 +14,10 @@ export function commandsOf(path: string): void {
   opened = path;
 }
 
-/** What stands between backticks. */
+/** What stands between backticks. No line ends within an option: `--trace`. */
 export function command(words: string): HTMLElement {
-  return element("code", {}, words.startsWith("stepscope ") ? words.replace(/\b(?:RUN|PATH)\b/g, () => opened) : words);
+  const told = words.startsWith("stepscope ") ? words.replace(/\b(?:RUN|PATH)\b/g, () => opened) : words;
+  return element("code", {}, ...told.split(OPTION).map((part, index) => (index % 2 ? element("span", { class: "option" }, part) : part)));
 }
 
 /** A sentence as nodes. */

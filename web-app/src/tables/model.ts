@@ -54,11 +54,13 @@ export function textOf(model: Model, value: Cell | undefined, at: number): strin
   return typeof value === "boolean" ? told(model, text, at) : text;
 }
 
+const LIST = /^[a-z-]+(, [a-z-]+)+$/; // of rules: none may be missing
+const LONGEST_LIST = 2000;
 const SAME = new WeakMap<Model, Map<number, Map<string, Set<string>>>>();
 
 /** A name as it is shown; of long ones that would look alike, with the part in which they differ. */
 function nameOf(model: Model, name: string, at: number): string {
-  const shown = plain(name);
+  const shown = plain(name, LIST.test(name) ? LONGEST_LIST : undefined);
   if (!shown.includes("…")) return shown;
   const others = [...(sameOf(model, at).get(shown) ?? [])];
   return others.length > 1 ? plainAmong(name, others) : shown;
