@@ -269,7 +269,7 @@ def test_beside_other_processes_the_first_line_says_what_to_fix_first() -> None:
     assert report.findings[0].rule == "cpu-contention"
     stream = io.StringIO()
     print_report(console_for(stream), report)
-    assert "Other processes slow this run: fix finding 1, then record again." in stream.getvalue()
+    assert "Other processes slow this run: fix what is found below, then record again." in stream.getvalue()
 
 
 def test_rules_that_lack_the_same_share_a_row() -> None:

@@ -119,12 +119,12 @@ def overlap_text(overlap: Overlap, report: Report) -> str:
 def footer(report: Report) -> tuple[str, ...]:
     """What was checked, and the commands that show more; drawn with ` · ` between them.
 
-    A run with steps and without findings says in its summary what was checked.
+    A run with steps, a verdict and no findings says in its summary what was checked.
     """
     path = path_argument(report.run.path)
     found = {block.rule for block in report.findings}
     told = []
-    if report.checked and (found or not report.of_steps):
+    if report.checked and (found or not report.of_steps or report.verdict.bound == "unknown"):
         clear = len(set(report.checked) - found)
         told.append(f"{counted(clear, 'check')} clear{unchecked_text(report)}")
     return (*told, f"stepscope report {path} --full", f"stepscope view {path}")

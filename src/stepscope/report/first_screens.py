@@ -4,6 +4,7 @@ A training job with findings needs none of it. A trace of inference, of the capt
 steps says so, and a run without findings shows its five largest kernels, operators or lines.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Literal
@@ -14,6 +15,7 @@ from stepscope.analyses.device.kernels import kernels
 from stepscope.analyses.host.lines import lines
 from stepscope.analyses.lib.cut_traces import nothing_whole
 from stepscope.analyses.lib.graph_capture import captures
+from stepscope.analyses.lib.job_command import job_command
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.analyses.operators.operators import operators
@@ -35,6 +37,7 @@ Kind = Literal["training", "no-steps", "inference", "graph-capture", "memory", "
 LARGEST = 5  # kernels, operators or lines: what a person compares at a glance
 FEW_FINDINGS = 1  # beside more of them there is no room, and no need, for what is large but no problem
 
+_RECORD = re.compile(r"run it (?:on Linux )?with `stepscope run -- COMMAND`")
 _SAYS = {
     "no-steps": "No steps are marked in this trace: figures are of all recorded time.",
     "inference": "Inference: this trace has no backward and no optimizer.",
@@ -89,9 +92,11 @@ def checks_done(run: Run, path: str) -> list[Block]:
     diagnosis = diagnose(run)
     if diagnosis.findings or not diagnosis.checked:
         return []
-    following = _to_see_limits(run, diagnosis) or _to_check_more(diagnosis, gpu=has_gpu(run))
+    following = _to_see_limits(run, diagnosis) or _to_check_more(run, diagnosis)
     if not marks_steps(run):  # the foot of the screen counts the checks
         return [] if diagnosis.verdict.bound == "unknown" else following
+    if diagnosis.verdict.bound == "unknown":  # who cannot tell what limits a run has not seen that nothing is wrong
+        return following
     text, values = _found_nothing(diagnosis, path)
     return [Text(text, tuple(values)), *following]
 
@@ -107,8 +112,8 @@ def _to_see_limits(run: Run, diagnosis: Diagnosis) -> list[Block]:
     return []
 
 
-def _to_check_more(diagnosis: Diagnosis, *, gpu: bool) -> list[Block]:
-    how = _next(diagnosis, gpu=gpu)
+def _to_check_more(run: Run, diagnosis: Diagnosis) -> list[Block]:
+    how = _next(run, diagnosis)
     return [Text(f"Next: {how}, for the checks that need more data.")] if how else []
 
 
@@ -133,14 +138,16 @@ def _lacking(diagnosis: Diagnosis) -> int:
     return sum(unchecked.missing != DEVICE_WORK for unchecked in diagnosis.unchecked)
 
 
-def _next(diagnosis: Diagnosis, *, gpu: bool) -> str:
+def _next(run: Run, diagnosis: Diagnosis) -> str:
     """What most of the rules lack, and how to record that; what the verdict lacks goes first."""
     if diagnosis.verdict.next_step:
         return "" if diagnosis.verdict.bound == "unknown" else _literal(diagnosis.verdict.next_step)
-    away = (DEVICE_WORK, *(() if gpu else ("memory events",)))  # the host's memory seldom limits
+    away = (DEVICE_WORK, *(() if has_gpu(run) else ("memory events",)))  # the host's memory seldom limits
+    recorded = job_command(run) is not None  # what it lacks nevertheless, the job does not have
     hows = Counter(
         unchecked.how for unchecked in diagnosis.unchecked
         if unchecked.missing not in away and "`stepscope " in unchecked.how
+        and not (recorded and _RECORD.fullmatch(unchecked.how))
     )  # fmt: skip
     return _literal(hows.most_common(1)[0][0]) if hows else ""
 

@@ -3,7 +3,7 @@
 import { element, fill } from "../dom/element";
 import type { Words } from "../words/en";
 import glossary from "../words/glossary.json";
-import { sentence, unbroken } from "./words";
+import { command, sentence, unbroken } from "./words";
 
 interface Terms {
   /** By their names in the language, in lower case. */
@@ -37,7 +37,7 @@ export function explained(text: string, words: Words): DocumentFragment {
   const told = new Set<string>();
   const parts = text.split("`");
   const paired = parts.length % 2 === 1;
-  (paired ? parts : [text]).forEach((part, at) => made.append(paired && at % 2 ? element("code", {}, part) : withTerms(part, told, termsOf(words))));
+  (paired ? parts : [text]).forEach((part, at) => made.append(paired && at % 2 ? command(part) : withTerms(part, told, termsOf(words))));
   return made;
 }
 

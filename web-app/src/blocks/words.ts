@@ -4,6 +4,7 @@ import { element } from "../dom/element";
 
 const QUANTITY = /(\d) (%|ns|µs|ms|s|B|[KMGT]iB|W|[kMG]?B\/s|[kMGTPE]?FLOP(?:\/s)?)(?![\p{L}\p{N}_])/gu;
 const SEPARATOR = /((?:::|[/\\_,(.])(?=[\p{L}\p{N}_]))/u;
+const OPTION = /((?<= )-[\w-]{1,30})/;
 const UNBROKEN = 12; // characters of a name that never ends a line in its middle
 
 let opened = "PATH";
@@ -13,13 +14,19 @@ export function commandsOf(path: string): void {
   opened = path;
 }
 
+/** What stands between backticks. No line ends within an option: `--trace`. */
+export function command(words: string): HTMLElement {
+  const told = words.startsWith("stepscope ") ? words.replace(/\b(?:RUN|PATH)\b/g, () => opened) : words;
+  return element("code", {}, ...told.split(OPTION).map((part, index) => (index % 2 ? element("span", { class: "option" }, part) : part)));
+}
+
 /** A sentence as nodes. */
 export function sentence(words: string): DocumentFragment {
   const made = document.createDocumentFragment();
   const parts = words.split("`");
   const paired = parts.length % 2 === 1;
   (paired ? parts : [words]).forEach((part, index) => {
-    made.append(paired && index % 2 ? element("code", {}, part.startsWith("stepscope ") ? part.replace(/\b(?:RUN|PATH)\b/g, () => opened) : part) : unbroken(part));
+    made.append(paired && index % 2 ? command(part) : unbroken(part));
   });
   return made;
 }

@@ -5,6 +5,7 @@ import { toFixed, toPrecision } from "./rounding";
 
 export const ABSENT = "–";
 const NAME_LIMIT = 160;
+const BEFORE = 12; // letters shown before those in which names differ
 
 type Scales = readonly (readonly [number, string])[];
 const TIMES: Scales = [[1, "ns"], [1e3, "µs"], [1e6, "ms"], [1e9, "s"]];
@@ -113,6 +114,18 @@ export function plain(name: string, limit = NAME_LIMIT): string {
   return shorten(name, limit).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (letter) =>
     letter === "\u200c" || letter === "\u200d" ? letter : escaped(letter),
   );
+}
+
+/** A long name beside others that are the same at both ends: its ends, and the part in which they differ. */
+export function plainAmong(name: string, others: readonly string[], limit = NAME_LIMIT): string {
+  const letters = [...name];
+  const same = Math.min(...others.map((other) => [...other].findIndex((letter, at) => letter !== letters[at])).filter((at) => at >= 0));
+  const ends = Math.floor((limit - 2) / 3);
+  if (letters.length <= limit || !Number.isFinite(same)) return plain(name, limit);
+  const from = Math.max(ends, Math.min(same - BEFORE, letters.length - 2 * ends));
+  const to = Math.min(from + ends, letters.length - ends);
+  const part = (start: number, end?: number) => letters.slice(start, end).join("");
+  return plain(part(0, ends) + (from > ends ? "…" : "") + part(from, to) + (to < letters.length - ends ? "…" : "") + part(letters.length - ends), limit);
 }
 
 /** Lines of code with tabs as four spaces, otherwise as `plain` shows names. */

@@ -15,7 +15,7 @@ interface Hit {
 const MOST = 30;
 
 export function searchBox(app: App, views: readonly View[]): HTMLElement {
-  const input = element("input", { type: "search", id: "search", placeholder: app.words.searchHint, "aria-label": app.words.search, autocomplete: "off" });
+  const input = element("input", { type: "search", id: "search", placeholder: matchMedia("(max-width: 52rem)").matches ? app.words.search : app.words.searchHint, "aria-label": app.words.search, autocomplete: "off" });
   const list = element("ul", { class: "hits", hidden: true });
   const all = hits(app, views);
   const draw = () => {

@@ -56,7 +56,7 @@ function bar(app: App, views: readonly View[], again: () => void): Node[] {
     element("a", { class: "skip", href: "#content", onclick: (event) => { event.preventDefault(); document.getElementById("content")?.focus(); } }, words.skip),
     element("span", { class: "brand" }, "stepscope"),
     ...[switchBetween(app)].filter((one) => one !== null),
-    element("span", { class: "subject", title: subject(app) }, `${kindOf(app)} `, element("code", {}, subject(app))),
+    element("span", { class: "subject", title: subject(app) }, `${kindOf(app)} `, element("code", {}, element("bdi", { dir: "ltr" }, subject(app)))),
     element("span", { class: "live", role: "status" }),
     searchBox(app, views),
     language,

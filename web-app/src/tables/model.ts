@@ -1,7 +1,7 @@
 // A table as the page shows it: texts of cells, and what copying gives.
 
 import type { Cell, Column } from "../document/types";
-import { cell, plain } from "../format/format";
+import { cell, plain, plainAmong } from "../format/format";
 import type { Words } from "../words/en";
 
 export interface Model {
@@ -49,9 +49,37 @@ export function compare(one: Cell, other: Cell, sign: number): number {
 
 export function textOf(model: Model, value: Cell | undefined, at: number): string {
   const column = model.columns[at];
-  if (typeof value === "string") return plain(told(model, value, at));
+  if (typeof value === "string") return nameOf(model, told(model, value, at), at);
   const text = cell(value, column?.unit ?? null, column?.decimal);
   return typeof value === "boolean" ? told(model, text, at) : text;
+}
+
+const LIST = /^[a-z-]+(, [a-z-]+)+$/; // of rules: none may be missing
+const LONGEST_LIST = 2000;
+const SAME = new WeakMap<Model, Map<number, Map<string, Set<string>>>>();
+
+/** A name as it is shown; of long ones that would look alike, with the part in which they differ. */
+function nameOf(model: Model, name: string, at: number): string {
+  const shown = plain(name, LIST.test(name) ? LONGEST_LIST : undefined);
+  if (!shown.includes("…")) return shown;
+  const others = [...(sameOf(model, at).get(shown) ?? [])];
+  return others.length > 1 ? plainAmong(name, others) : shown;
+}
+
+/** The names of a column by how they are shown. */
+function sameOf(model: Model, at: number): Map<string, Set<string>> {
+  const columns = SAME.get(model) ?? new Map<number, Map<string, Set<string>>>();
+  SAME.set(model, columns);
+  const known = columns.get(at);
+  if (known) return known;
+  const made = new Map<string, Set<string>>();
+  for (const row of model.rows) {
+    if (typeof row[at] !== "string") continue;
+    const name = told(model, row[at], at);
+    made.set(plain(name), (made.get(plain(name)) ?? new Set()).add(name));
+  }
+  columns.set(at, made);
+  return made;
 }
 
 /** What stands above a column. */

@@ -38,7 +38,7 @@ export function drawPlain(host: HTMLElement, model: Model, view: View): void {
   const rows = view.rows.map((row) => element("tr", {}, ...view.shown.map((at) => cellOf(model, row, at, kinds[at] ?? "", view, full.get(at)))));
   const shownKinds = view.shown.map((at) => kinds[at]);
   const many = shownKinds.includes(LONG) ? MANY_COLUMNS : TOO_MANY_COLUMNS;
-  const stacks = view.stacks || shownKinds.filter((kind) => kind === LONG).length > 1 || (shownKinds.some((kind) => kind !== "number") && shownKinds.length >= many);
+  const stacks = view.stacks || shownKinds.filter((kind) => kind === LONG).length > 1 || shownKinds.length >= many;
   const table = element("table", { class: stacks ? "stacks" : "", "aria-label": view.words.say(plain(model.title)) || undefined });
   table.append(element("thead", {}, head), element("tbody", {}, ...rows));
   fill(host, table);

@@ -15,7 +15,7 @@ const TRACKS = {
   "the machine": "机器",
   "a kernel runs": "有内核在运行",
   "idle, by cause": "空闲，按原因",
-  "feeder thread": "发送线程",
+  "feeder thread": "feeder 线程",
   "fetch loop": "取数循环",
   "stream {}": "流 {1}",
   "stream {}: launches that wait": "流 {1}：等待的启动",

@@ -8,6 +8,8 @@ export interface Translations {
 }
 
 interface Template {
+  /** Of several clauses. */
+  readonly clauses: boolean;
   readonly longest: string;
   readonly pattern: RegExp;
   readonly translated: string;
@@ -17,6 +19,7 @@ const PLACE = /\{(\d)(\*?)\}/g;
 const WITHIN = "((?:(?!\\. [A-Z\\d]).)*?)"; // no sentence ends in it
 const SENTENCE = /(?<=\.) (?=[A-Z`{\d])/;
 const IN_PARENTHESES = /^(.+?)( \((.*)\))$/;
+const WITHIN_PARENTHESES = /\([^)]*; /;
 const FIGURES = /(?<=^<?\d.*), (?=<?\d)/; // between `80 % compute` and `20 % data wait`
 const SETTINGS = / → .*; .* → |; the command$/;
 const NAMES = /, | and |; /;
@@ -41,7 +44,7 @@ export class Catalog {
     for (const [text, translated] of [...this.known]) {
       for (const [what, other, word, instead] of WITHOUT_STEPS) {
         const without = text.replace(what, other);
-        if (without !== text && !this.known.has(without)) this.known.set(without, translated.replace(word, instead));
+        if (without !== text && WORD.test(without) && !this.known.has(without)) this.known.set(without, translated.replace(word, instead));
       }
     }
     for (const [text, translated] of [...this.known]) {
@@ -51,7 +54,7 @@ export class Catalog {
     this.templates = [...this.known]
       .filter(([text]) => text.includes("{}"))
       .sort(([one], [other]) => Number(one.startsWith("{}")) - Number(other.startsWith("{}")) || literal(other) - literal(one))
-      .map(([text, translated]) => ({ longest: longest(text), pattern: patternOf(text), translated }));
+      .map(([text, translated]) => ({ clauses: text.includes("; "), longest: longest(text), pattern: patternOf(text), translated }));
   }
 
   /** A text of the report in the language; what nobody has translated stays English. */
@@ -62,14 +65,25 @@ export class Catalog {
   private find(text: string): string | null {
     let told = this.found.get(text);
     if (told === undefined) {
-      told = this.known.get(text) ?? this.listed(text, FIGURES) ?? (SETTINGS.test(text) ? this.partly(text) : null) ?? this.filled(text) ?? this.stopped(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text, NAMES) ?? this.partly(text);
+      told = this.known.get(text) ?? this.listed(text, FIGURES) ?? (SETTINGS.test(text) ? this.partly(text) : null) ?? this.clauses(text) ?? this.filled(text) ?? this.stopped(text) ?? this.sentences(text) ?? this.parenthesized(text) ?? this.listed(text, NAMES) ?? this.partly(text);
       this.found.set(text, told);
     }
     return told;
   }
 
-  private filled(text: string): string | null {
-    for (const { longest: part, pattern, translated } of this.templates) {
+  /** Clauses that are all known, unless one message is of several: `{} cores` is of the last one only. */
+  private clauses(text: string): string | null {
+    const parts = text.split("; ");
+    if (parts.length < 2 || WITHIN_PARENTHESES.test(text)) return null;
+    const whole = this.filled(text, true);
+    if (whole) return whole;
+    const told = parts.map((part) => this.known.get(part) ?? this.filled(part));
+    return told.every((part) => part !== null) ? told.join("；") : null;
+  }
+
+  private filled(text: string, several = false): string | null {
+    for (const { clauses, longest: part, pattern, translated } of this.templates) {
+      if (several && !clauses) continue;
       const places = text.includes(part) ? pattern.exec(text) : null;
       if (places) return closed(translated.replace(PLACE, (_, at: string, speaks: string) => EDGE + this.part((places[Number(at)] ?? "").trim(), speaks) + EDGE));
     }

@@ -90,7 +90,7 @@ export const zh: Words = {
   savesSteps: (shares: string) => `可节省全部步数的 ${shares}`,
   savesOfRecording: (times: string) => `可节省 ${times}（占记录时间）`,
   perStep: (time: string) => `每步 ${time}`,
-  ofWhole: (whole: string) => `（占 ${whole}）`,
+  ofWhole: (whole: string) => `（占${/^\w/.test(whole) ? " " : ""}${whole}）`,
   comma: "，",
   semicolon: "；",
   confidence: {

@@ -60,6 +60,8 @@ def _contended(run: Run) -> list[Block]:
     rules = [block.rule for block in diagnose(run).findings]
     if "cpu-contention" not in rules:
         return []
+    if len(rules) == 1:  # a finding alone has no number
+        return [Text("Other processes slow this run: fix what is found below, then record again.")]
     told = "Other processes slow this run: fix finding {}, then record again."
     return [Text(told, (Value(rules.index("cpu-contention") + 1, "count"),))]
 

@@ -8,7 +8,7 @@ from stepscope.core.report import Block, Line, Lines, Section, Text, Value
 from stepscope.core.run import Run
 from stepscope.report.diagnose import diagnose
 from stepscope.report.sections import many
-from stepscope.report.step_bar import PHASES
+from stepscope.report.step_bar import PHASES, two_clocks
 
 __all__ = ["SECTION"]
 
@@ -21,7 +21,7 @@ def build(run: Run) -> list[Block]:
     if mine.height <= 1:
         return []  # the summary shows it
     return [
-        *_bars(mine, several=table["rank"].n_unique() > 1),
+        *_bars(mine, several=table["rank"].n_unique() > 1, on_host=bool(two_clocks(run))),
         *(_used(table, steady_steps(run)) if marks_steps(run) else []),
     ]
 
@@ -33,18 +33,21 @@ def _judged(run: Run, table: pl.DataFrame) -> int:
     return rank if rank in ranks else ranks[0]
 
 
-def _bars(mine: pl.DataFrame, *, several: bool) -> list[Block]:
+def _bars(mine: pl.DataFrame, *, several: bool, on_host: bool) -> list[Block]:
     size = -(-mine.height // _MOST)
     bars = mine.group_by(pl.int_range(pl.len()) // size, maintain_order=True).agg(
         pl.col("step").first(), pl.col("duration", *PHASES).mean().round().cast(pl.Int64)
     )
-    title = "Each step" if size == 1 else "Steps (a bar is the mean of several)"
+    together = size * weight_of(mine)
+    title = "Each step" if size == 1 else f"Means of {together} steps each"
+    if on_host:  # the verdict names another step: the device's
+        title = f"{title} on the host"
     if several:
         title += f", rank {mine.item(0, 'rank')}"
     lines = Lines(title, "step", None, "ns", _lines(bars), stacked=True)
     more = "One bar is the mean of {} steps in a row; {} steps in all."
     return (
-        [lines, Text(more, (Value(size * weight_of(mine), "count"), Value(int(mine["weight"].sum()), "count")))]
+        [lines, Text(more, (Value(together, "count"), Value(int(mine["weight"].sum()), "count")))]
         if size > 1
         else [lines]
     )
