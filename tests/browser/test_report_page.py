@@ -1,6 +1,7 @@
 """The report as a file in a real browser: from disk, without a network, light and dark, narrow and wide, on paper."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from stepscope.core.finding import Advice, Finding, Place, Title
 from stepscope.core.report import Bar, Bars, FindingBlock, Heatmap, Line, Lines, Table, Verdict
+from stepscope.core.schema import Unit
 from stepscope.render.document import Part, Report, RunFacts
 from stepscope.render.format import cell, title_text
 from stepscope.render.html import report_html
@@ -87,6 +89,13 @@ def test_a_telephone_scrolls_no_view_sideways(browser: Browser, page_file: str) 
         assert page.locator("nav a").first.is_visible()
 
 
+def as_shown(value: Any, unit: Unit | None) -> str:
+    """A cell as the page has it: no rule of a list is left out."""
+    if isinstance(value, str) and re.fullmatch(r"[a-z-]+(, [a-z-]+)+", value):
+        return value
+    return cell(value, unit).replace("`", "")
+
+
 def test_every_table_shows_what_the_json_report_says(page: Page, report: Report) -> None:
     document = json.loads(dumps(report_document(report)))
     checked = 0
@@ -102,8 +111,7 @@ def test_every_table_shows_what_the_json_report_says(page: Page, report: Report)
         for rows, block in zip(shown, tables, strict=True):
             units = [column["unit"] for column in block["columns"]]
             assert rows == [
-                [cell(value, unit).replace("`", "") for value, unit in zip(row, units, strict=True)]
-                for row in block["rows"]
+                [as_shown(value, unit) for value, unit in zip(row, units, strict=True)] for row in block["rows"]
             ]
             checked += len(rows)
     assert checked > 20

@@ -109,10 +109,10 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, calibration: Calib
     fitted = nearest(model)
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
-            "input pipeline that the model describes (its step without a change is off by "
-            f"{fitted.miss:+.0%})", how="have settings tried instead: stepscope tune loader -- COMMAND; or record more "
-            "steps, with --loader all, on a machine without other work",
-        )  # fmt: skip
+            f"input pipeline that the model describes (its step without a change is off by {100 * fitted.miss:+.0f} %)",
+            how="have settings tried instead: `stepscope tune loader -- COMMAND`; or record more steps, with --loader all, "
+            "on a machine without other work",
+        )
     return _agreed(fitted, calibration)
 
 

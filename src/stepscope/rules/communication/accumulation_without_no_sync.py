@@ -69,7 +69,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=int(min(part[0] * saved, worst.step)),
             high_ns=int(min(part[1] * saved, worst.step)),
             step_ns=int(worst.step),
-            basis="all reductions of a step but one",
+            basis="all reductions of a step but one" if part is ON_DEVICE else _ON_CORES,
             confidence="structural",
             pool="communication",
         ),
@@ -97,6 +97,7 @@ def _steps(run: Run) -> pl.DataFrame:
     return step_markers(run).group_by("rank", maintain_order=True).agg(steps=pl.len())
 
 
+_ON_CORES = "all reductions of a step but one, and the cores that they take"
 _ADVICE = (
     Advice(
         text="Run all micro-batches but the last without reduction",

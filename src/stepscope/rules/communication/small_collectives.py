@@ -76,7 +76,7 @@ def check(run: Run) -> Iterator[Finding]:
         evidence=(
             Evidence(label="calls per step", value=round(worst.calls), unit="count", source="collectives"),
             *_size(worst),
-            Evidence(label="time of one", value=worst.each, unit="ns", source="collectives"),
+            Evidence(label="time of one, traced", value=worst.each, unit="ns", source="collectives"),
         ),
         gain=Gain(
             low_ns=int(RANGE[0] * worst.saved),

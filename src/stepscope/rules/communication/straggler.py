@@ -58,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=int(_saved(run, found) / 2),
             high_ns=int(_saved(run, found)),
             step_ns=int(found.step),
-            basis="delay of this rank behind the last of the others",
+            basis=_BEHIND if _goes(run, found) else _SHARED,
             confidence="structural",
             pool="communication",
         ),
@@ -68,11 +68,18 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
+_BEHIND = "delay of this rank behind the last of the others"
+_SHARED = "delay of this rank, with its extra work shared evenly"
+
+
 def _saved(run: Run, found: LateRank) -> float:
     """All of the delay where its cause can go; else what remains of work that all ranks share evenly."""
     ranks = max(2, run.optional("processes", "rank")["rank"].n_unique())
-    goes = found.cause == "input" or (found.cause == "compute" and has_gpu(run))
-    return min(found.delay, found.step) * (1.0 if goes else 1 - 1 / ranks)
+    return min(found.delay, found.step) * (1.0 if _goes(run, found) else 1 - 1 / ranks)
+
+
+def _goes(run: Run, found: LateRank) -> bool:
+    return found.cause == "input" or (found.cause == "compute" and has_gpu(run))
 
 
 def _advice(run: Run, found: LateRank) -> tuple[Advice, ...]:

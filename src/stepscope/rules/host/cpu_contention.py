@@ -72,7 +72,7 @@ def check(run: Run) -> Iterator[Finding]:
             low_ns=int(lost),
             high_ns=int(most),
             step_ns=int(worst["step"]),
-            basis=_WITH_OPERATORS if most > worst["waited"] else "core wait of the main thread",
+            basis=_basis(worst, lost, most),
             confidence="structural",
         ),
         advice=(
@@ -81,6 +81,12 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         ranks=tuple(row["rank"] for _, row in slow),
     )
+
+
+def _basis(row: dict[str, float], lost: float, most: float) -> str:
+    if most > row["waited"]:
+        return _WITH_OPERATORS
+    return "core wait of the main thread" if lost >= int(row["waited"]) else "core wait, as far as others use cores"
 
 
 def _pinning(row: dict[str, float]) -> Iterator[Advice]:

@@ -111,7 +111,7 @@ def _finding(share: float, step: float, own: pl.DataFrame, ranks: tuple[int, ...
             low_ns=int(0.7 * share * step),
             high_ns=int(min(1.4 * share, 1 - (1 - share) / 2) * step),  # half of the other time stays at least
             step_ns=int(step),
-            basis="sampled time in the compiler",
+            basis="sampled time in the compiler; other code gets faster, too",
             confidence="structural",
             pool="host",
         ),
