@@ -110,8 +110,8 @@ def fit(pipeline: Pipeline, contention: Contention = UNKNOWN, calibration: Calib
     if abs(fitted.miss) > MAX_MISS:
         raise MissingData(
             f"input pipeline that the model describes (its step without a change is off by {100 * fitted.miss:+.0f} %)",
-            how="have settings tried instead: `stepscope tune loader -- COMMAND`; or record more steps, with --loader all, "
-            "on a machine without other work",
+            how="have settings tried instead: `stepscope tune loader -- COMMAND`; or record more steps, with --loader "
+            "all, on a machine without other work",
         )
     return _agreed(fitted, calibration)
 
