@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.bound.lib.device_shares import idle_by_rank
+from stepscope.analyses.host.core_waits import SAMPLED
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.analyses.lib.cores import job_cores
@@ -24,7 +25,6 @@ __all__ = ["FRESH", "Call", "Pipeline", "fetches", "pipeline", "samples_within",
 ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
 NOTICED = 0.25  # of a thread's CPU time: with less it may be serializing the batch before, or sampling lines
 FRESH = 0.2  # ns: to touch a byte of a batch from a worker for the first time (10 ms of 50 MB)
-SAMPLED = 1_000_000_000  # ns from one sample of the machine to the next
 _RUN_ON_LINUX = "run it on Linux with `stepscope run -- COMMAND`"
 QUICK = 0.25  # of the receipts: so many found their worker free to hand over
 ASLEEP = 1.6  # times its CPU time: a receipt from an idle worker took 1.5 to 1.7

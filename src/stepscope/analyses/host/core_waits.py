@@ -15,7 +15,10 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
-__all__ = ["ANALYSIS", "UNCOUNTED", "core_waits"]
+__all__ = ["ANALYSIS", "SAMPLED", "UNCOUNTED", "core_waits"]
+
+SAMPLED = 1_000_000_000
+"""ns that a sample of the machine's load is about: those before it."""
 
 UNCOUNTED = 2
 """The most that free cores save, in times of `waited`: waits of operator threads come on top; measured 1.2 to 1.7."""
@@ -39,7 +42,8 @@ def compute(run: Run) -> pl.DataFrame:
     samples, cores = run.optional("system"), job_cores(run)
     rows = []
     for rank, start, end, step in steps.sort("rank").iter_rows():
-        within = samples.filter(pl.col("time").is_between(start, end))
+        whole = samples.filter(pl.col("time").is_between(start + SAMPLED, end))
+        within = whole if whole.height else samples.filter(pl.col("time").is_between(start, end))
         waited = _mean(within, (pl.col("what") == "core wait") & (pl.col("rank") == rank))
         job, others = (_mean(within, pl.col("what") == what) for what in ("job CPU", "other CPU"))
         if waited is not None and job is not None and others is not None and cores:
