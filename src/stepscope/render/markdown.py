@@ -172,7 +172,7 @@ def _table(table: Table) -> list[str]:
 def _bars(bars: Bars) -> list[str]:
     values = [max(part.value, 0.0) for part in bars.parts]
     rows = tuple((part.label, part.value, share) for part, share in zip(bars.parts, shares(values), strict=True))
-    return _table(Table("", ((bars.title, None), ("mean", bars.unit), ("share", "ratio")), rows))
+    return _table(Table("", ((bars.title, None), ("time", bars.unit), ("share", "ratio")), rows))
 
 
 def _flame(flame: Flame, run: str) -> list[str]:
