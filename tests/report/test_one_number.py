@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from stepscope.core.finding import Finding
-from stepscope.core.report import Bars
+from stepscope.core.report import WORTH_TELLING, Bars
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.render.card import cards
@@ -27,6 +27,8 @@ def told(run: Run) -> Iterator[tuple[str, str, str]]:
     verdict = diagnosis.verdict
     if verdict.bound in QUANTITIES and verdict.share is not None:
         yield QUANTITIES[verdict.bound], "headline", quantity(verdict.share - verdict.core_wait, "ratio")
+    if verdict.core_wait >= WORTH_TELLING:
+        yield "waiting for a core", "headline", quantity(verdict.core_wait, "ratio")
     for block in step_bar(run):
         if isinstance(block, Bars):
             whole = sum(part.value for part in block.parts)

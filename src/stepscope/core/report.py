@@ -9,6 +9,7 @@ from stepscope.core.run import Run
 from stepscope.core.schema import Unit
 
 __all__ = [
+    "WORTH_TELLING",
     "Bar",
     "Bars",
     "Block",
@@ -37,6 +38,9 @@ __all__ = [
     "Value",
     "Verdict",
 ]
+
+WORTH_TELLING = 0.01
+"""Of the step: a smaller wait for cores is named by no headline and no bar, as it changes no decision."""
 
 Bound = Literal["input", "host", "device", "communication", "memory", "balanced", "unknown"]
 Cell = str | float | int | None

@@ -1,7 +1,7 @@
 """The verdict in words."""
 
 from stepscope.core.plural import plural
-from stepscope.core.report import Verdict
+from stepscope.core.report import WORTH_TELLING, Verdict
 from stepscope.render.format import plain, quantity
 
 __all__ = ["sentence"]
@@ -10,7 +10,6 @@ _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mea
 _RANKS_NAMED = 8  # one common machine; more are a number
 _MOST = 0.5  # of the step: a limit that holds less of it is told as a part
 _WORTH_A_RANGE = 0.02  # of the step: two runs differ by as much
-_WORTH_TELLING = 0.01  # of the step: a smaller wait for cores changes no decision
 _BOUNDS = {
     "input": "Data-loading bound",
     "host": "Host-bound",
@@ -52,7 +51,7 @@ def _partly(verdict: Verdict) -> str:
 def _limit(verdict: Verdict, share: str, of_step: str) -> str:
     """What happens in the share of the step."""
     match verdict.bound:
-        case "input" if verdict.core_wait >= _WORTH_TELLING:
+        case "input" if verdict.core_wait >= WORTH_TELLING:
             return f"{share} waits for data, {quantity(verdict.core_wait, 'ratio')} for CPU cores busy with workers"
         case "input":
             return f"{share} waits for data"

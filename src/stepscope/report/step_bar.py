@@ -12,7 +12,7 @@ from stepscope.analyses.bound.bound import bound
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
-from stepscope.core.report import Bar, Bars, Block, Text, Value, Verdict
+from stepscope.core.report import WORTH_TELLING, Bar, Bars, Block, Text, Value, Verdict
 from stepscope.core.run import Run
 from stepscope.report.diagnose import diagnose
 
@@ -73,7 +73,8 @@ def of_communication(verdict: Verdict) -> tuple[Bar, ...]:
 
 def _of_host(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
     """What the training process does, where the headline names a share of it that no sum of phases is."""
-    if verdict.bound not in ("host", "device", "communication") or verdict.share is None or not verdict.step_ns:
+    told = verdict.bound in ("host", "device", "communication") or verdict.core_wait >= WORTH_TELLING
+    if not told or verdict.share is None or not verdict.step_ns:
         return ()
     phases = {bar.label: bar.value for bar in _of_phases(run, verdict)}
     computing = sum(phases.get(name, 0.0) for name in ("forward", "backward", "optimizer"))
@@ -87,8 +88,8 @@ def _of_host(run: Run, verdict: Verdict) -> tuple[Bar, ...]:
     if row["device"] is None:
         return ()
     shares = {label: row[name] or 0.0 for name, label in _OF_HOST.items()}
-    if verdict.bound == "device" and verdict.core_wait:
-        shares[_OF_HOST["device"]] -= verdict.core_wait
+    if verdict.bound in ("input", "device") and verdict.core_wait:
+        shares[_OF_HOST[verdict.bound]] -= verdict.core_wait
         shares[_CORE_WAIT] = verdict.core_wait
     shares[PHASES["other"]] = max(0.0, 1.0 - sum(shares.values()))
     return tuple(Bar(label, share * verdict.step_ns) for label, share in shares.items() if share >= _SHOWN)

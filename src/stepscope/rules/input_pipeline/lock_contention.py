@@ -104,7 +104,7 @@ def _where(lines: pl.DataFrame) -> tuple[Place, ...]:
 
 _ADVICE = (
     Advice(
-        text="Give each worker what the lock guards for itself, opened when its first sample is asked for",
+        text="Give each worker its own copy of what the lock guards, opened for its first sample",
         code="def __getitem__(self, index):\n"
         "    if self.reader is None:  # None in __init__: one for each worker, and no lock\n"
         "        self.reader = Reader(self.path)\n"
