@@ -248,17 +248,23 @@ HEAD = """| scenario | limit | first finding | right | its line | predicted | me
 
 
 def saved_of(slow: list[dict[str, Any]], fast: list[dict[str, Any]]) -> Saved | None:
-    """The gain that the first report predicts, and what was saved of the mean step, median of the rounds."""
-    gain = slow[0]["findings"][0]["gain"]
+    """The gain that the reports predict and what was saved of the mean step: medians of the rounds.
+
+    A prediction counts as its share of the step that it is of; rounds with another rule first do not count.
+    """
+    gain, rule = slow[0]["findings"][0]["gain"], slow[0]["findings"][0]["rule"]
     if gain is None:
         return None
+    firsts = [report["findings"][0] for report in slow if report["findings"]]
+    gains = [first["gain"] for first in firsts if first["rule"] == rule and first["gain"]]
     whole = gain["pool"] == "repeated-steps"  # there are fewer steps, each as long as before
     pairs = zip(slow, fast, strict=True)
     shorter = statistics.median(_mean(before) - _mean(after) for before, after in pairs)
     step = statistics.median(map(_mean, slow))
     all_steps = statistics.median(map(_mean, fast)) * fast[0]["run"]["steps"] / slow[0]["run"]["steps"]
     saved = step - all_steps if whole else shorter
-    return Saved(low=gain["low_ns"], high=gain["high_ns"], saved=saved, step=step, ceiling=bool(gain["curve"]))
+    low, high = (statistics.median(one[end] / one["step_ns"] for one in gains) for end in ("low_ns", "high_ns"))
+    return Saved(low=low * step, high=high * step, saved=saved, step=step, ceiling=bool(gain["curve"]))
 
 
 def _mean(report: dict[str, Any]) -> float:
