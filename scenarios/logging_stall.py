@@ -20,7 +20,7 @@ def log(file: TextIO, step: int, loss: float, model: nn.Module) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--fixed", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(0)

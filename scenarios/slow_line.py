@@ -18,7 +18,7 @@ def brightness(pictures: torch.Tensor) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--fixed", action="store_true")
     options = parser.parse_args()
     torch.manual_seed(0)
