@@ -1,4 +1,4 @@
-"""Batches of two: a step is mostly the fixed cost of its operators. `--fixed` trains on 64 samples at a time."""
+"""Batches of two: a step is mostly the fixed cost of its operators. `--fixed` trains on 16 samples at a time."""
 
 import torch
 from torch import nn
@@ -12,7 +12,7 @@ def main() -> None:
     torch.manual_seed(0)
     inputs = torch.randn(options.steps * 2, 32)
     targets = inputs[:, :4].sum(dim=1, keepdim=True)
-    size = 64 if options.fixed else 2
+    size = 16 if options.fixed else 2
     loader = DataLoader(TensorDataset(inputs, targets), batch_size=size, shuffle=True)  # planted
     layers = [layer for _ in range(8) for layer in (nn.Linear(128, 128), nn.LayerNorm(128), nn.ReLU())]
     model = nn.Sequential(nn.Linear(32, 128), *layers, nn.Linear(128, 1))
