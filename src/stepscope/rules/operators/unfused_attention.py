@@ -16,8 +16,8 @@ back. A fused kernel keeps tiles of it on the chip.
 instead of a mask where possible. In Transformers: `attn_implementation="sdpa"`. On a CPU: attention without dropout.
 
 ## How the gain is predicted
-0.8 to 1.6 times the time between the products, since the fused kernel makes the products faster, too. Measured on a CPU:
-1.45 to 1.53 times; 1.5 times for a small GPT-2 whose attention had dropout.
+0.8 to 1.6 times the time between the products, since the fused kernel makes the products faster, too. Measured on a
+CPU: 1.45 to 1.53 times; 1.5 times for a small GPT-2 whose attention had dropout.
 
 ## When it is wrong
 Code that returns the attention weights needs them in memory. Short sequences gain little.
