@@ -31,7 +31,7 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)  # the other core is for the worker
     config = BertConfig(
-        vocab_size=2000, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128
+        vocab_size=2000, hidden_size=64, num_hidden_layers=1, num_attention_heads=2, intermediate_size=128
     )
     with tempfile.TemporaryDirectory() as folder:
         chosen = TrainingArguments(
