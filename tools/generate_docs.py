@@ -5,6 +5,7 @@ python tools/generate_docs.py --check    say which differ from the code, write n
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def write(wanted: dict[str, str], names: list[str]) -> None:
 
 def main() -> int:
     """Return the exit code."""
+    os.environ.pop("COLUMNS", None)  # a page is as wide for whoever writes it
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is out of date")
     check = parser.parse_args().check
