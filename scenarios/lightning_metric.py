@@ -31,15 +31,19 @@ class Classifier(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.01)
 
 
+def fit(classifier: Classifier, pictures: Pictures, batch_size: int) -> None:
+    """Train on all pictures once, on the CPU, with nothing of Lightning's beside the training."""
+    trainer = lightning.Trainer(
+        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(classifier, DataLoader(pictures, batch_size=batch_size))
+
+
 def main() -> None:
     options = arguments(__doc__, steps=300)
     torch.manual_seed(0)
-    trainer = lightning.Trainer(
-        max_steps=options.steps, accelerator="cpu", logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False,
-    )  # fmt: skip
-    loader = DataLoader(Pictures(options.steps * 512, size=8), batch_size=512)
-    trainer.fit(Classifier(4, fixed=options.fixed), loader)
+    fit(Classifier(4, fixed=options.fixed), Pictures(options.steps * 512, size=8), 512)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ import polars as pl
 
 from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS
 from stepscope.analyses.input_pipeline.lib.loader_overrides import overrides_of
+from stepscope.analyses.lib.load_samples import samples_within
 from stepscope.analyses.steps.steady_steps import steady_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Place
 from stepscope.core.run import Run
 from stepscope.experiments.initial_workers import simulated_workers
-from stepscope.models.pipeline import samples_within
 
 __all__ = ["AS_IT_IS", "Loader", "Setting", "Trial", "TrialResult", "trial_result", "warm_up"]
 

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stepscope.analyses.lib.load_samples import samples_within
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.models.fetch_parts import Call, calls
 from stepscope.models.loader_simulation import WAITED
-from stepscope.models.pipeline import FRESH, fetches, samples_within, threads_of
+from stepscope.models.pipeline import FRESH, fetches, threads_of
 
 __all__ = ["COLD_CACHE_SLOWDOWN", "Calibration", "ColdCacheSlowdown", "calibration_of"]
 

@@ -43,6 +43,8 @@ __all__ = [
     "input_stall",
     "making",
     "part_ceiling",
+    "part_of_lines",
+    "partly_faster",
     "pays",
     "short",
     "stage_evidence",
@@ -255,6 +257,18 @@ def ceiling(found: InputStall, changes: Callable[[float], LoaderChange]) -> Gain
 def part_ceiling(found: InputStall, part: LoadingStage) -> Gain:
     """`ceiling` of one stage of making a batch."""
     return ceiling(found, lambda factor: faster((part.name,), (factor,))[0])
+
+
+def part_of_lines(found: InputStall, part: LoadingStage, share: float) -> float:
+    """How much of a part is in sampled lines with this `share`, which is of all the time in which a batch is made."""
+    made = float(found.model.pipeline.fetch[:, 1].mean())
+    return min(1.0, share * made / max(part.cpu + part.idle, 1.0))
+
+
+def partly_faster(part: LoadingStage, of_part: float, factor: float) -> LoaderChange:
+    """That much of a part `factor` times as fast."""
+    left = 1 - of_part * (1 - 1 / factor)
+    return LoaderChange(faster=((part.name, 1 / left if left else inf),), persistent=True)
 
 
 def _frees_cores(found: InputStall, change: LoaderChange) -> bool:

@@ -10,17 +10,17 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.bound.lib.device_shares import idle_by_rank
-from stepscope.analyses.host.core_waits import SAMPLED
 from stepscope.analyses.input_pipeline.lib.worker_calls import of_training
 from stepscope.analyses.input_pipeline.loader_stages import RECORD_LOADING
 from stepscope.analyses.lib.cores import job_cores
+from stepscope.analyses.lib.load_samples import SAMPLED, samples_within
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Run
 from stepscope.models.fetch_parts import Call, calls
 
-__all__ = ["FRESH", "Call", "Pipeline", "fetches", "pipeline", "samples_within", "threads_of"]
+__all__ = ["FRESH", "Call", "Pipeline", "fetches", "pipeline", "threads_of"]
 
 ENOUGH = 3  # recorded fetches: fewer tell nothing of their spread
 NOTICED = 0.25  # of a thread's CPU time: with less it may be serializing the batch before, or sampling lines
@@ -277,11 +277,6 @@ def _watched(run: Run, steps: _Steps, what: str, ranks: int, whose: pl.Expr = _A
     whole = samples_within(run, what, steps.start, steps.end).filter(whose)
     within = whole if whole.height else samples_within(run, what, steps.start - SAMPLED, steps.end).filter(whose)
     return _float(within["value"].mean()) / ranks if within.height else None
-
-
-def samples_within(run: Run, what: str, start: int, end: int) -> pl.DataFrame:
-    """Samples of the load that are about `start` to `end` (ns) alone: each is about the second before it."""
-    return run.optional("system").filter((pl.col("what") == what) & pl.col("time").is_between(start + SAMPLED, end))
 
 
 def _float(value: object) -> float:

@@ -9,16 +9,14 @@ are not in it. `job` and `others` are the cores that the job, and the rest of th
 import polars as pl
 
 from stepscope.analyses.lib.cores import job_cores
+from stepscope.analyses.lib.load_samples import SAMPLED, samples_within
 from stepscope.analyses.lib.result_tables import RANK, table
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column
 
-__all__ = ["ANALYSIS", "SAMPLED", "UNCOUNTED", "core_waits"]
-
-SAMPLED = 1_000_000_000
-"""ns that a sample of the machine's load is about: those before it."""
+__all__ = ["ANALYSIS", "UNCOUNTED", "core_waits"]
 
 UNCOUNTED = 2
 """The most that free cores save, in times of `waited`: waits of operator threads come on top; measured 1.2 to 1.7."""
@@ -39,13 +37,10 @@ def compute(run: Run) -> pl.DataFrame:
     steps = enough_steps(run).group_by("rank").agg(
         pl.col("start").min(), pl.col("end").max(), pl.col("duration").mean()
     )  # fmt: skip
-    samples, cores = run.optional("system"), job_cores(run)
-    rows = []
+    cores, rows = job_cores(run), []
     for rank, start, end, step in steps.sort("rank").iter_rows():
-        whole = samples.filter(pl.col("time").is_between(start + SAMPLED, end))
-        within = whole if whole.height else samples.filter(pl.col("time").is_between(start, end))
-        waited = _mean(within, (pl.col("what") == "core wait") & (pl.col("rank") == rank))
-        job, others = (_mean(within, pl.col("what") == what) for what in ("job CPU", "other CPU"))
+        waited = _mean(run, "core wait", start, end, pl.col("rank") == rank)
+        job, others = (_mean(run, what, start, end, pl.lit(True)) for what in ("job CPU", "other CPU"))
         if waited is not None and job is not None and others is not None and cores:
             rows.append((rank, int(waited * step), int(step), job, others, cores))
     if not rows:
@@ -53,8 +48,10 @@ def compute(run: Run) -> pl.DataFrame:
     return table(rows, COLUMNS)
 
 
-def _mean(samples: pl.DataFrame, which: pl.Expr) -> float | None:
-    value = samples.filter(which)["value"].mean()
+def _mean(run: Run, what: str, start: int, end: int, which: pl.Expr) -> float | None:
+    """Of samples about `start` to `end` alone; in a shorter time of all that were taken meanwhile."""
+    whole = samples_within(run, what, start, end).filter(which)
+    value = (whole if whole.height else samples_within(run, what, start - SAMPLED, end).filter(which))["value"].mean()
     return float(value) if isinstance(value, int | float) else None
 
 

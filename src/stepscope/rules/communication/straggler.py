@@ -38,6 +38,8 @@ from stepscope.core.synth import Synth
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.05  # of the step, which every rank of the job loses: half of what a single process would have to lose
+_BEHIND = "delay of this rank behind the last of the others"
+_SHARED = "delay of this rank, with its extra work shared evenly"
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -66,10 +68,6 @@ def check(run: Run) -> Iterator[Finding]:
         ranks=(found.rank,),
         where=model_places(run, found.rank) if found.cause != "input" else (),
     )
-
-
-_BEHIND = "delay of this rank behind the last of the others"
-_SHARED = "delay of this rank, with its extra work shared evenly"
 
 
 def _saved(run: Run, found: LateRank) -> float:

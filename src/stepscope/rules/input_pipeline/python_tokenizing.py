@@ -28,7 +28,6 @@ cannot be tokenized once.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
 
 import polars as pl
 
@@ -40,8 +39,16 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Place, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.models.input_stall import InputStall, LoadingStage, ceiling, heaviest, input_stall, stage_evidence
-from stepscope.models.loader_model import LoaderChange
+from stepscope.models.input_stall import (
+    InputStall,
+    LoadingStage,
+    ceiling,
+    heaviest,
+    input_stall,
+    part_of_lines,
+    partly_faster,
+    stage_evidence,
+)
 
 __all__ = ["RULE"]
 
@@ -81,7 +88,7 @@ def check(run: Run) -> Iterator[Finding]:
             Evidence(label="tokenizing share", value=share, unit="ratio",
                      source="loader_transforms" if told.of_part == 1 else "loader_lines"),
         ),
-        gain=ceiling(found, lambda factor: _sped_up(told, factor)),
+        gain=ceiling(found, lambda factor: partly_faster(part, told.of_part, factor)),
         advice=_ADVICE,
         ranks=found.ranks,
         where=told.where,
@@ -103,9 +110,7 @@ def _tokenizing(run: Run, found: InputStall, part: LoadingStage) -> _Tokenizing 
     own = lines.filter(named & ~compiled).sort("wall", "file", "line", descending=True)
     if int(own["samples"].sum()) < MIN_SAMPLES:
         return None
-    made = float(found.model.pipeline.fetch[:, 1].mean())
-    took = float(own["share"].sum()) * made  # lines tell of all the time in which a batch is made
-    return _Tokenizing(part=part, of_part=min(1.0, took / max(part.cpu + part.idle, 1.0)), where=_places(own))
+    return _Tokenizing(part=part, of_part=part_of_lines(found, part, float(own["share"].sum())), where=_places(own))
 
 
 def _tokenizer(told: _Tokenizing) -> str:
@@ -117,12 +122,6 @@ def _tokenizer(told: _Tokenizing) -> str:
 def _places(lines: pl.DataFrame) -> tuple[Place, ...]:
     rows = lines.filter(pl.col("file").is_not_null() & pl.col("line").is_not_null()).head(1)
     return tuple(line_place(row, row["share"], LOADING_TIME) for row in rows.iter_rows(named=True))
-
-
-def _sped_up(told: _Tokenizing, factor: float) -> LoaderChange:
-    """The part with only its tokenizing faster."""
-    left = 1 - told.of_part * (1 - 1 / factor)
-    return LoaderChange(faster=((told.part.name, 1 / left if left else inf),), persistent=True)
 
 
 _ADVICE = (

@@ -23,7 +23,6 @@ A call named `execute` that asks no database counts as one. Queries that fetch l
 """
 
 from collections.abc import Iterator
-from math import inf
 
 import polars as pl
 
@@ -34,8 +33,15 @@ from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
-from stepscope.models.input_stall import InputStall, LoadingStage, ceiling, heaviest, input_stall, stage_evidence
-from stepscope.models.loader_model import LoaderChange
+from stepscope.models.input_stall import (
+    InputStall,
+    ceiling,
+    heaviest,
+    input_stall,
+    part_of_lines,
+    partly_faster,
+    stage_evidence,
+)
 
 __all__ = ["RULE"]
 
@@ -55,13 +61,14 @@ def check(run: Run) -> Iterator[Finding]:
     share = float(lines["share"].sum())
     if share < MIN_SHARE or int(lines["samples"].sum()) < MIN_SAMPLES:
         return
+    of_part = part_of_lines(found, part, share)
     yield Finding(
         title=Title("{} queries a database for each sample: {} of data loading", (part.called, Value(share, "ratio"))),
         cause="data-reading",
         evidence=stage_evidence(
             found, part, Evidence(label="query share", value=share, unit="ratio", source="loader_lines")
         ),
-        gain=ceiling(found, lambda factor: _sped_up(found, part, share, factor)),
+        gain=ceiling(found, lambda factor: partly_faster(part, of_part, factor)),
         advice=_ADVICE,
         ranks=found.ranks,
         where=tuple(line_place(row, row["share"], LOADING_TIME) for row in lines.head(2).iter_rows(named=True)),
@@ -78,13 +85,6 @@ def _queries(run: Run, found: InputStall) -> pl.DataFrame:
     text, call = (pl.col(name).fill_null("") for name in ("text", "call"))
     asks = text.str.contains(_QUERY) | call.str.contains(_CLIENT)
     return lines.filter(asks).drop_nulls(["file", "line"]).sort("wall", "file", "line", descending=True)
-
-
-def _sped_up(found: InputStall, part: LoadingStage, share: float, factor: float) -> LoaderChange:
-    """The part with only its queries faster: lines tell of all the time in which a batch is made."""
-    made = float(found.model.pipeline.fetch[:, 1].mean())
-    left = 1 - min(1.0, share * made / max(part.cpu + part.idle, 1.0)) * (1 - 1 / factor)
-    return LoaderChange(faster=((part.name, 1 / left if left else inf),), persistent=True)
 
 
 _ADVICE = (
