@@ -207,7 +207,7 @@ def test_a_verdict_without_figures_invents_none() -> None:
     )
     many_threads = Verdict("device", 0.98, 77_100_000, on_cpu=True, core_wait=0.71)
     assert sentence(many_threads) == (
-        "Compute-bound (CPU): operators compute 27 % of each 77.1 ms step, 71 % waits for a CPU core."
+        "Compute-bound (CPU): operators compute 27 % of each 77.1 ms step and wait 71 % for a CPU core."
     )
     assert sentence(Verdict("input", None, None)) == "Data-loading bound: most of each step waits for data."
     slowed = Verdict("host", 0.27, 40_000_000, share_unrecorded=0.158, likely=True)

@@ -60,7 +60,7 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
         case "host":
             return f"the device idles {share} while the host runs Python, I/O and launches"
         case "device" if verdict.core_wait:
-            return f"operators compute {share}, {quantity(verdict.core_wait, 'ratio')} waits for a CPU core"
+            return f"operators compute {share} and wait {quantity(verdict.core_wait, 'ratio')} for a CPU core"
         case "device":
             return f"{'operators' if verdict.on_cpu else 'kernels'} take {share}"
         case "communication":

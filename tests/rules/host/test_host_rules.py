@@ -266,7 +266,7 @@ def test_loops_are_to_be_replaced_only_where_there_is_one(around: dict[int, str]
 @pytest.mark.parametrize(
     ("call", "seconds", "titles"),
     [
-        ("cudaFree", 9, ["The first cudaFree leaves the GPU idle 9 s: it starts the GPU"]),
+        ("cudaFree", 9, ["The first cudaFree leaves the GPU idle 9 s: it initializes the GPU"]),
         ("cudaFree", 0.5, []),
         ("cudaLaunchKernel", 0.5, ["The first cudaLaunchKernel leaves the GPU idle 500 ms: it loads kernels"]),
     ],

@@ -206,7 +206,7 @@ def _idles(row: DeviceIdle, host: float) -> bool:
 
 def _idle_title(row: DeviceIdle, first: tuple[str, float] | None, *, launching: bool) -> Title:
     if first is not None:
-        words = _LOADING if _LOADS.match(first[0]) else "The first {} leaves the GPU idle {}: it starts the GPU"
+        words = _LOADING if _LOADS.match(first[0]) else "The first {} leaves the GPU idle {}: it initializes the GPU"
         return Title(words, (first[0], Value(first[1], "ns")))
     idle = (Value(row.host, "ns"), Value(row.host / row.step, "ratio"))
     if not launching:

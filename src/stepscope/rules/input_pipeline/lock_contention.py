@@ -76,9 +76,9 @@ def _without(found: InputStall, gone: float) -> LoaderChange:
 def _title(share: float, where: tuple[Place, ...]) -> Title:
     told = Value(share, "ratio")
     return (
-        Title("Workers wait {} for a lock at {}", (told, where[0]))
+        Title("Workers wait {} of loading time for a lock at {}", (told, where[0]))
         if where
-        else Title("Workers wait {} for a lock", (told,))
+        else Title("Workers wait {} of loading time for a lock", (told,))
     )
 
 
