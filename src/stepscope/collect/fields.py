@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ClockFields", "StateFields", "UseFields", "compiled", "kind"]
 
-FIELDS_VERSION = 5
-"""Counted up with every change of a field: a build of before must not be loaded."""
+FIELDS_VERSION = 6
+"""Counted up with every change of a field or function: a build of before must not be loaded."""
 
 
 def _load() -> Any:

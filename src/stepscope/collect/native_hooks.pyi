@@ -9,6 +9,13 @@ VERSION: int
 def without_frame(function: Callable[..., Any], call: Callable[..., Any]) -> bool:
     """Have calls of the Python `function` be calls of `call`, without a frame; false where this Python cannot."""
 
+def defer_collections() -> bool:
+    """No collection begins by itself until `allow_collections` is called as often; False: this Python cannot."""
+
+def allow_collections() -> None: ...
+def allow_all_collections() -> None:
+    """In a forked child, which has no thread that deferred any."""
+
 class State: ...
 class Use: ...
 class Clock: ...
@@ -90,7 +97,7 @@ class Looker:
         self, state: State, code: CodeType, within: CodeType | None, slot_ns: int, late_ns: int, minor: int
     ) -> None: ...
     def watch(self, most_ns: int, /) -> bool:
-        """Sample for at most so long; False: it was told to stop."""
+        """Sample for at most so long; False: it was told to stop. Deferred collections begin meanwhile."""
     def prompt(self) -> None:
         """Have the calling thread, which is to watch, wake on time; no other thread is changed."""
     def stop(self) -> None: ...

@@ -9,6 +9,7 @@ from _thread import allocate_lock, start_new_thread
 from collections import deque
 
 from .append import append_bytes
+from .own_threads import COLLECTIONS_WAIT
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Outbox:
     def _run(self) -> None:
         while not self._closed and self._error is None:
             time.sleep(EVERY_S)
-            with self._under_way:
+            with COLLECTIONS_WAIT, self._under_way:
                 self._send()
 
     def _send(self) -> None:

@@ -31,6 +31,7 @@ from ...run_format.files import LINES, THREADS
 from ...run_format.records import FLAG_COLLECTOR, LINE
 from ..fields import StateFields, compiled
 from ..origins import RECORDER, Origins
+from ..own_threads import COLLECTIONS_WAIT
 from ..stack_frames import OTHER_STACKS, Describer
 from .copied_code import CopiedCode, reads_true
 from .locked_looks import HARMLESS, TakingTurns, walked
@@ -163,20 +164,24 @@ class Sampler:
 
     def _run(self) -> None:
         try:
-            if self._looker is not None and reads_true(self._looker):
-                self._looker.forget()
-                self._watch(self._looker)
-            elif HARMLESS:
-                self._turns = TakingTurns(self)
-                self._turns.run()
-            else:
-                self._recorder.note(
-                    "lines", "stacks cannot be read out of memory here, and Python 3.11 has no safe other way"
-                )
+            with COLLECTIONS_WAIT:
+                watched = self._looker is not None and reads_true(self._looker)
+                if watched:
+                    self._watch(self._looker)
+            if not watched:
+                self._take_turns()
         except Exception as error:
             self._recorder.note("lines", error)
         finally:
             self._ended.release()
+
+    def _take_turns(self) -> None:
+        if not HARMLESS:
+            why = "stacks cannot be read out of memory here, and Python 3.11 has no safe other way"
+            self._recorder.note("lines", why)
+            return
+        self._turns = TakingTurns(self)
+        self._turns.run()
 
     def _make_looker(self) -> Any:
         if compiled is None or not isinstance(self.state, StateFields):
@@ -189,10 +194,11 @@ class Sampler:
 
     def _watch(self, looker: Any) -> None:
         """Have `looker` sample until it is told to stop; about once a second write what it has."""
+        looker.forget()
         looker.prompt()
         goes_on = True
         while goes_on and self.file is not None:
-            goes_on = looker.watch(_FLUSH_NS)
+            goes_on = looker.watch(_FLUSH_NS)  # meanwhile collections begin as ever
             self._describe(looker)
             self._taken += looker.take()
             for row in self._threads.rows():

@@ -22,6 +22,7 @@ import time
 from _thread import get_ident
 
 from ..origins import COLLECTING, RECORDER
+from ..own_threads import COLLECTIONS_WAIT
 
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class TakingTurns:
         sampler, wait, now = self._sampler, self._sampler.stop.acquire, time.monotonic_ns
         try:
             while sampler.file is not None and not wait(timeout=max(0, self._due - now()) / 1e9):
-                self._sample()
+                with COLLECTIONS_WAIT:
+                    self._sample()
         finally:
             self.give_interval_back()
 

@@ -4,6 +4,7 @@
 #ifndef STEPSCOPE_COLLECT_LOOKER_H
 #define STEPSCOPE_COLLECT_LOOKER_H
 
+#include "collector.h"
 #include "known.h"
 #include "prompt.h"
 #include <pythread.h>
@@ -124,9 +125,14 @@ static PyObject *looker_watch(PyObject *object, PyObject *most)
         return NULL;
     uintptr_t anchor = (uintptr_t)PyThreadState_Get();
     until += monotonic_ns();
+    int deferred = deferring > 0;
+    if (deferred)
+        allow();
     Py_BEGIN_ALLOW_THREADS
     watch(self, anchor, until);
     Py_END_ALLOW_THREADS
+    if (deferred) /* before Python 3.12 looks whether one is due, which this thread would begin */
+        defer();
     if (self->due <= monotonic_ns() && self->count < MOST_SAMPLES) /* a call that held the lock held this one up too */
         look(self, anchor);
     return PyBool_FromLong(!__atomic_load_n(&self->stopping, __ATOMIC_ACQUIRE));

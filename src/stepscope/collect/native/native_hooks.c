@@ -1,12 +1,13 @@
 /* The module native_hooks: the fields that the Python classes inherit, and the types of the other files. */
 
 #include "calls.h"
+#include "collector.h"
 #include "frameless.h"
 #include "hooks.h"
 #include "looker.h"
 #include "mapping.h"
 
-enum { VERSION = 5 }; /* FIELDS_VERSION in fields.py */
+enum { VERSION = 6 }; /* FIELDS_VERSION in fields.py */
 
 static PyTypeObject *hook_type, *looker_type, *watch_type;
 
@@ -82,10 +83,14 @@ static int fill(PyObject *module)
         return -1;
     if (add_type(module, "Looker", &looker_spec, &looker_type) < 0)
         return -1;
+    find_young(use_type);
     return add_type(module, "Hook", &hook_spec, &hook_type);
 }
 
 static PyMethodDef functions[] = {
+    {"allow_all_collections", allow_all_collections, METH_NOARGS, "In a forked child: collections begin as ever."},
+    {"allow_collections", allow_collections, METH_NOARGS, "The end of what defer_collections began."},
+    {"defer_collections", defer_collections, METH_NOARGS, "No collection begins until allow_collections; false: it cannot"},
     {"map_shared", map_shared, METH_VARARGS, "map_shared(descriptor, size): the file's memory, for good"},
     {"unwatch", unwatch, METH_NOARGS, "In a forked child: the calls of this thread are watched no more."},
     {"without_frame", without_frame, METH_VARARGS, "without_frame(function, call): calls of function are calls of call"},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock, get_ident, start_new_thread
 
+from ..own_threads import COLLECTIONS_WAIT
+
 TYPE_CHECKING = False  # the typing module costs the job's start milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,14 +50,18 @@ class Limit:
     def _watch(self) -> None:
         try:
             while not self._lock.acquire(timeout=POLL_S):
-                if self._wall_ns and time.monotonic_ns() - self._begin > self._wall_ns:
-                    self._exceeded("wall")
-                    return
-                if self.cpu() > self._cpu_ns:
-                    self._exceeded("cpu")
+                if self._is_exceeded():
                     return
         except Exception:
             return  # the watched thread ended: nothing is left to watch
+
+    def _is_exceeded(self) -> bool:
+        with COLLECTIONS_WAIT:
+            wall = bool(self._wall_ns) and time.monotonic_ns() - self._begin > self._wall_ns
+            cpu = not wall and self.cpu() > self._cpu_ns
+            if wall or cpu:
+                self._exceeded("wall" if wall else "cpu")
+            return wall or cpu
 
 
 def call_in_main_thread(call: Callable[[], object]) -> None:
