@@ -25,6 +25,7 @@ AT_LEAST_TWO = (
     '"The run holds {} independent jobs',
     'prose.say("Operators on the CPU use {} threads."', 'prose.say("{} loader workers per rank."',
     'text = f"{{}} traces are {flaw}', '"Gradients are reduced {} times', '"{} small {} calls per step',
+    '"{} small copies to the device',
     '"torch.compile breaks the graph at {} lines, most often',
     '"Host memory grows by {} in {} steps', '"Each layer runs {} times', '"A recurrent cell is called {} times',
 )  # fmt: skip

@@ -116,7 +116,7 @@ def test_all_marks_of_an_axis_are_in_one_unit() -> None:
         ("input", "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
         (
             "host",
-            "Host-bound: the device idles 63 % of each 41.2 ms step while the host runs Python, I/O and launches.",
+            "Host-bound: the device idles 63 % of each 41.2 ms step waiting for the host.",
         ),
         ("device", "Compute-bound: kernels take 63 % of each 41.2 ms step."),
         (
@@ -213,7 +213,7 @@ def test_a_verdict_without_figures_invents_none() -> None:
     slowed = Verdict("host", 0.27, 40_000_000, share_unrecorded=0.158, likely=True)
     assert sentence(slowed) == (
         "Partly host-bound, likely: the device idles 27 % (16–27 % without the profiler's cost) of each 40 ms step "
-        "while the host runs Python, I/O and launches."
+        "waiting for the host."
     )
     assert "kernels take 85 % (up to 91 % without the profiler's cost)" in sentence(
         Verdict("device", 0.85, 40_000_000, share_unrecorded=0.91)

@@ -295,7 +295,7 @@ def test_an_empty_step_is_no_part_of_means() -> None:
     _, text, definition = SECTIONS.get("step-breakdown").build(run)
     assert isinstance(text, Text) and isinstance(definition, Text)
     assert text.values[0].value == 4
-    assert definition.text.startswith("Divided as in TensorBoard")
+    assert definition.text.startswith("Traced steps only. As in TensorBoard")
 
 
 def test_without_steps_the_longest_gaps_are_told_with_the_verdict() -> None:

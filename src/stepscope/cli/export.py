@@ -181,7 +181,7 @@ def _check(trace: AnyPath, target: str, *, force: bool) -> None:
     if isinstance(trace, Path) and path.exists() and trace.exists() and os.path.samefile(trace, path):
         raise BadInput(target, "is the trace itself", next_step="choose another file with -o")
     if path.exists() and not force:
-        raise BadInput(target, "is there already", next_step="add --force to write over it, or choose another with -o")
+        raise BadInput(target, "already exists", next_step="add --force to overwrite it, or choose another with -o")
     if not (path.parent.is_dir() or path.parent.parent.is_dir()):
         raise BadInput(path.parent, "there is no such folder", next_step=f"mkdir -p {path.parent}")
 

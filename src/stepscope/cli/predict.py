@@ -95,7 +95,7 @@ def COMMAND(
     Times are per step. With --batch-size, the growth of a step is an assumption, and `saved` is per sample.
     --format json has whole nanoseconds.
 
-    --calibrate runs the recorded command once more and stops it with SIGTERM after a few hundred steps. The command
+    --calibrate runs the recorded command once more and stops it with SIGTERM after about 160 steps. The command
     writes its checkpoints, logs and tracker entries again. At times, training gets batches that are ready. PATH keeps
     the result for later predictions.
     """

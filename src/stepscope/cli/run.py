@@ -88,7 +88,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 )  # fmt: skip
 @click.option(
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
-    help="Progress on stderr: auto, lines, none [default: auto]",
+    help="Progress on stderr [default: auto]",
 )  # fmt: skip
 @click.option("--no-source", is_flag=True, help="Record no lines of your source code")
 @click.option("--no-report", is_flag=True, help="Record only, without the report")

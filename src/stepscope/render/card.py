@@ -45,6 +45,7 @@ WORDS = 45
 _FACTS = 3  # the cost, its cause and the setting at fault
 _WHOLE_CODE = 4  # lines of code that a card shows whole
 _FIX_LIMIT = 400
+_WHOLE = 0.995  # of a step: it reads "100 %"
 _CODE_LIMIT = 400  # letters of a line of code: what a wide terminal shows of one
 
 
@@ -103,9 +104,13 @@ def rest_text(report: Report) -> str:
 
 
 def overlap_text(overlap: Overlap, report: Report) -> str:
-    """`1 and 2 overlap: together at most 71 %`; findings that may be added up do not overlap. Empty: none is shown."""
+    """`1 and 2 overlap: together at most 71 %`; findings that may be added up do not overlap.
+
+    Empty: none is shown, or together they may save the whole step, which tells nothing.
+    """
     shown = [position for position in overlap.findings if position < TOP]
-    if not shown or len(overlap.findings) < 2:
+    whole = 0 < _WHOLE * overlap.step_ns <= overlap.most_ns
+    if not shown or len(overlap.findings) < 2 or whole:
         return ""
     gains = [gain for position in overlap.findings if (gain := report.findings[position].finding.gain)]
     names = _listed([str(position + 1) for position in overlap.findings])

@@ -58,7 +58,7 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
         case "host" if verdict.on_cpu:
             return f"Python and file I/O take {share}"
         case "host":
-            return f"the device idles {share} while the host runs Python, I/O and launches"
+            return f"the device idles {share} waiting for the host"
         case "device" if verdict.core_wait:
             return f"operators compute {share} and wait {quantity(verdict.core_wait, 'ratio')} for a CPU core"
         case "device":

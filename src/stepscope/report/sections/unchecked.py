@@ -22,7 +22,7 @@ def build(run: Run) -> list[Block]:
 
 def _named(rules: list[str], missing: str) -> str:
     """The rules, but for those about accelerators in a job that has none: their names would only take room."""
-    return "all about accelerators" if missing == DEVICE_WORK else ", ".join(rules)
+    return "all rules about accelerators" if missing == DEVICE_WORK else ", ".join(rules)
 
 
 SECTION = Section(title="Not checked", order=30, group="quality", build=build)

@@ -111,7 +111,7 @@ def _title(collective: str, group: str, row: Exposed, most: dict[str, str | int 
     if most and not most["alone"]:
         if most["mostly"]:
             return Title("Communication, mostly {}, is exposed {} per step ({})", (who, *figures))
-        return Title("Communication, largest part {}, is exposed {} per step ({})", (who, *figures))
+        return Title("Communication (longest: {}) is exposed {} per step ({})", (who, *figures))
     return Title("{} is exposed {} per step ({})", (who, *figures))
 
 

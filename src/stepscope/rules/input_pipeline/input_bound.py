@@ -196,7 +196,7 @@ def _evidence(
     ]
     if worst.wait < worst.waiting:
         hidden = worst.waiting - worst.wait
-        rows.append(Evidence(label="hidden data wait", value=hidden, unit="ns", source="bound"))
+        rows.append(Evidence(label="data wait while computing", value=hidden, unit="ns", source="bound"))
     if facts.described and facts.workers is not None:
         rows.append(Evidence(label="num_workers", value=facts.workers, unit="count", source="loaders"))
     victims = [row for row in waits if row not in culprits]

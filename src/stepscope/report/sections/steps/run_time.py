@@ -34,7 +34,7 @@ def build(run: Run) -> list[Block]:
     of = f" of rank {rows.item(0, 'rank')}" if ranks > 1 else ""
     return [
         Bars(f"Whole run{of}", "ns", tuple(Bar(part, time) for part, time, *_ in cells)),
-        Table("Whole run by part", columns, cells, source="run_time"),
+        Table("Whole run by phase", columns, cells, source="run_time"),
         Text("Wall time from start to end: {}.", (Value(wall, "ns"),)),
         *(_told(saving, wall) for saving in savings(run)[:_TOLD]),
     ]

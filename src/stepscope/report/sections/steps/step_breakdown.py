@@ -31,7 +31,7 @@ _AS_KERNELS = (
     "For exposed communication see Devices and host load."
 )
 _AS_TENSORBOARD = (
-    "Divided as in TensorBoard: traced steps only, and the host counts while the device idles. The verdict may differ."
+    "Traced steps only. As in TensorBoard, the host counts only while the device idles. The verdict may differ."
 )
 _NO_STEPS = "From the first to the last event: no steps are marked."
 

@@ -148,8 +148,7 @@ def _say_devices(prose: _Prose, run: Run) -> None:
         if unwatched or used == listed:
             prose.say(f"{model}.", (listed, "count"))
         elif used:
-            verb = "works" if used == 1 else "work"
-            prose.say(f"The host has {model}; {{}} {verb} in this run.", (listed, "count"), (used, "count"))
+            prose.say(f"The host has {model}; this run uses {{}}.", (listed, "count"), (used, "count"))
         else:
             told = "whose work is not recorded as kernels" if in_another_form else "on which the trace shows no work"
             prose.say(f"The host has {model}, {told}.", (listed, "count"))
