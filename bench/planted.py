@@ -103,6 +103,7 @@ PLANTED = {
     "helper_thread": _loop("gil-contention"),
     "forward_hooks": _loop("slow-hooks"),
     "zeroed_gradients": _loop("zeroed-gradients"),
+    "page_faults": _loop("page-faults"),
     "validation_stall": _loop("periodic-stall"),
     "trainer_evaluation": _loop("periodic-stall"),
     "trainer_tokenizing": _input("slow-transform", "python-tokenizing"),

@@ -1,6 +1,7 @@
 """What the scenarios train: a data set of small pictures made from noise, and a convolutional network."""
 
 import argparse
+import ctypes
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,19 @@ import torch.multiprocessing as mp
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-__all__ = ["Compose", "Network", "Pictures", "arguments", "in_two_processes", "options", "train"]
+__all__ = ["Compose", "Network", "Pictures", "arguments", "in_two_processes", "keep_memory", "options", "train"]
+
+_TOP_PAD = -2  # a number of malloc.h
+
+
+def keep_memory() -> None:
+    """Have glibc keep up to 2 GB that the process has freed: else each step takes them from the system anew."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_TOP_PAD, 2_000_000_000)
+
+
+keep_memory()  # no scenario but page_faults.py has that problem, too
 
 
 class Pictures(Dataset[tuple[torch.Tensor, int]]):

@@ -132,7 +132,12 @@ def test_system_samples(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"epoch_ns": 10, "system_cpu_ratio": 0.25, "job_cpu_ratio": 1.5, "job_rss_bytes": 99, "gpus": [card]},
         {"x": 1},
-        {"epoch_ns": 20, "core_wait_ratio": {"4711": 0.125, "4712": 0.5}},
+        {
+            "epoch_ns": 20,
+            "core_wait_ratio": {"4711": 0.125, "4712": 0.5},
+            "page_faults": {"4711": 40, "4712": 7},
+            "kernel_cores": {"4711": 0.75},
+        },
         {"epoch_ns": 30, "system_cpu_ratio": 0.75, "cores": 4, "job_cpu_ratio": 1.0},
     ]
     (tmp_path / "run" / "system.jsonl").write_text(json_lines(*rows))
@@ -144,6 +149,8 @@ def test_system_samples(tmp_path: Path) -> None:
         (10, None, "GPU 0 utilization", 0.5, "ratio"),
         (10, None, "GPU 0 memory", 7.0, "bytes"),
         (20, 0, "core wait", 0.125, "ratio"),
+        (20, 0, "page faults", 40.0, "per second"),
+        (20, 0, "kernel CPU", 0.75, "cores"),
         (20, None, "helper core wait", 0.5, "cores"),
         (30, None, "system CPU", 0.75, "ratio"),
         (30, None, "job CPU", 1.0, "cores"),

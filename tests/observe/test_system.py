@@ -52,6 +52,24 @@ child.kill()
     assert abs(row["epoch_ns"] - time.time_ns()) < 60e9
 
 
+def test_page_faults_and_the_kernels_time_are_those_of_each_process() -> None:
+    touch = "import mmap\nfor _ in range(40): mmap.mmap(-1, 1 << 24).write(bytes(1 << 24))"
+    with process(f"print(1, flush=True)\nimport sys\nsys.stdin.readline()\n{touch}{THEN_WAIT}") as job:
+        assert job.stdin is not None
+        assert job.stdout is not None and job.stdout.readline() == b"1\n"
+        sampler, began = SystemSampler(job.pid), time.monotonic()
+        job.stdin.write(b"\n")
+        job.stdin.flush()
+        assert job.stdout.readline() == b"1\n"
+        row = sampler.sample()
+        took = time.monotonic() - began
+        quiet = sampler.sample()
+    pages = 40 * (1 << 24) // 4096
+    assert row["page_faults"][str(job.pid)] * took == pytest.approx(pages, rel=0.2)
+    assert 0 < row["kernel_cores"][str(job.pid)] <= 1.2
+    assert quiet["page_faults"][str(job.pid)] * took < pages / 10
+
+
 def _child_seconds(pid: int) -> float:
     """CPU time of the child of a process."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:

@@ -4,7 +4,8 @@ CPU of a process is its user and system time, and that of the children it has wa
 /proc/PID/stat): loader workers live for an epoch, which may be shorter than the time between two samples. The tree is
 walked anew for every sample, because children that run are not in it; what a process had used when it ended stays in
 the sum. A process waits for a core while its main thread could run and does not: the second field of
-/proc/PID/schedstat. Field meanings: proc(5) and the kernel's sched-stats.rst. Where /proc or NVML does not exist, the
+/proc/PID/schedstat. Page faults that need no disk, and CPU time in the kernel, are fields 10 and 15 of its stat. Field
+meanings: proc(5) and the kernel's sched-stats.rst. Where /proc or NVML does not exist, the
 columns are absent, never zero.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import namedtuple
 
 TYPE_CHECKING = False  # the typing module costs milliseconds at start
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ __all__ = ["SystemSampler"]
 
 _PROC = "/proc"
 _IDLE_FIELDS = (3, 4)  # idle and iowait of the first line of /proc/stat
+
+_Status = namedtuple("_Status", "started ticks parent pages faults kernel")
+"""Start time (ticks since boot: tells two processes of one number apart), CPU ticks, parent, resident pages, minor page
+faults of all threads, and their CPU ticks in the kernel."""
 
 
 class SystemSampler:
@@ -36,6 +42,7 @@ class SystemSampler:
         self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
         self._used: dict[int, tuple[int, int, int]] = {}  # process -> start time, ticks it has used, its parent
         self._waited: dict[int, int] = {}  # process -> ns that its main thread has waited for a core so far
+        self._faulted: dict[int, tuple[int, int, int]] = {}  # process -> start time, page faults, ticks in the kernel
         self._ended = self._rss = 0
         self._devices = _Devices()
         self._time = time.monotonic()
@@ -48,13 +55,15 @@ class SystemSampler:
         return tuple(self._used)
 
     def sample(self) -> dict[str, Any]:
-        """A row: epoch_ns, cores, system_cpu_ratio (0–1, all cores), job_cpu_ratio (cores in use), job_rss_bytes, gpus,
-        and core_wait_ratio: for each process of the job the part of the time (0–1) that its main thread waited for one.
+        """A row: epoch_ns, cores, system_cpu_ratio (0–1, all cores), job_cpu_ratio (cores in use), job_rss_bytes, gpus.
+
+        For each process of the job core_wait_ratio: the part of the time (0–1) that its main thread waited for one;
+        page_faults (a second) and kernel_cores (in use by the kernel for it).
 
         What cannot be read is absent; so is what a job uses that has ended.
         """
         row: dict[str, Any] = {"epoch_ns": time.time_ns(), "cores": os.cpu_count()}
-        waited = self._waited
+        waited, faulted = self._waited, self._faulted
         now, machine, job_seconds = time.monotonic(), _machine_ticks(), self._tree_seconds()
         if machine is not None and self._machine is not None:
             busy, total = machine[0] - self._machine[0], machine[1] - self._machine[1]
@@ -68,11 +77,24 @@ class SystemSampler:
             row["core_wait_ratio"] = {
                 pid: round(min(1.0, wait / elapsed), 4) for pid, wait in waits.items() if wait >= 0
             }
+            row["page_faults"], row["kernel_cores"] = self._faults_since(faulted, elapsed / 1e9)
         gpus = self._devices.read()
         if gpus:
             row["gpus"] = gpus
         self._time, self._machine, self._job_seconds = now, machine, job_seconds
         return row
+
+    def _faults_since(
+        self, before: dict[int, tuple[int, int, int]], elapsed: float
+    ) -> tuple[dict[str, int], dict[str, float]]:
+        """Page faults a second, and cores in use by the kernel, of each process that ran `elapsed` s ago too."""
+        faults, kernel = {}, {}
+        for pid, (started, count, ticks) in self._faulted.items():
+            then = before.get(pid)
+            if then is not None and then[0] == started:
+                faults[str(pid)] = round((count - then[1]) / elapsed)
+                kernel[str(pid)] = round((ticks - then[2]) * self._tick / elapsed, 3)
+        return faults, kernel
 
     def _tree_seconds(self) -> float | None:
         """CPU seconds of all processes ever seen in the tree; their resident memory goes to `_rss` on the way."""
@@ -80,20 +102,20 @@ class SystemSampler:
             return None
         children = _children_of()
         before, self._used, self._rss = self._used, {}, 0
-        self._waited = {}
+        self._waited, self._faulted = {}, {}
         orphans = [(pid, started) for pid, (started, _, _) in before.items()]  # its parent gone, still the job's
         waiting: list[tuple[int, int | None]] = [*orphans, (self._pid, None)]
         while waiting:
             pid, expected = waiting.pop()
             status = None if pid in self._used else _status(pid)
-            if status is None or expected not in (None, status[0]):
+            if status is None or expected not in (None, status.started):
                 continue
-            started, ticks, parent, pages = status
-            self._used[pid] = (started, ticks, parent)
+            self._used[pid] = (status.started, status.ticks, status.parent)
+            self._faulted[pid] = (status.started, status.faults, status.kernel)
             wait = _core_wait(pid)
             if wait is not None:
                 self._waited[pid] = wait
-            self._rss += pages * self._page
+            self._rss += status.pages * self._page
             waiting.extend((child, None) for child in children(pid))
         self._ended += sum(ticks for pid, (_, ticks, _) in before.items() if not self._is_counted(pid, before))
         return (self._ended + sum(ticks for _, ticks, _ in self._used.values())) * self._tick
@@ -163,13 +185,14 @@ def _machine_ticks() -> tuple[int, int] | None:
     return total - sum(ticks[index] for index in _IDLE_FIELDS), total
 
 
-def _status(pid: int) -> tuple[int, int, int, int] | None:
-    """Start time (ticks since boot: tells two processes of one number apart), CPU ticks, parent, resident pages."""
+def _status(pid: int) -> _Status | None:
+    """None where the process has ended, or nobody says."""
     try:
         with open(os.path.join(_PROC, str(pid), "stat"), "rb") as stat:
             fields = stat.read().rpartition(b")")[2].split()  # the name before may hold blanks and brackets
         pages = 0 if fields[0] in (b"Z", b"X") else int(fields[21])
-        return int(fields[19]), sum(map(int, fields[11:15])), int(fields[1]), pages
+        ticks = sum(map(int, fields[11:15]))
+        return _Status(int(fields[19]), ticks, int(fields[1]), pages, int(fields[7]), int(fields[12]))
     except (OSError, ValueError, IndexError):
         return None
 

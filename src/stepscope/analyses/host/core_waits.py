@@ -9,7 +9,7 @@ are not in it. `job` and `others` are the cores that the job, and the rest of th
 import polars as pl
 
 from stepscope.analyses.lib.cores import job_cores
-from stepscope.analyses.lib.load_samples import SAMPLED, samples_within
+from stepscope.analyses.lib.load_samples import mean_within
 from stepscope.analyses.lib.result_tables import RANK, table
 from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.errors import MissingData
@@ -39,20 +39,13 @@ def compute(run: Run) -> pl.DataFrame:
     )  # fmt: skip
     cores, rows = job_cores(run), []
     for rank, start, end, step in steps.sort("rank").iter_rows():
-        waited = _mean(run, "core wait", start, end, pl.col("rank") == rank)
-        job, others = (_mean(run, what, start, end, pl.lit(True)) for what in ("job CPU", "other CPU"))
+        waited = mean_within(run, "core wait", start, end, pl.col("rank") == rank)
+        job, others = (mean_within(run, what, start, end, pl.lit(True)) for what in ("job CPU", "other CPU"))
         if waited is not None and job is not None and others is not None and cores:
             rows.append((rank, int(waited * step), int(step), job, others, cores))
     if not rows:
         raise MissingData("time that the job waited for a core", how=_HOW)
     return table(rows, COLUMNS)
-
-
-def _mean(run: Run, what: str, start: int, end: int, which: pl.Expr) -> float | None:
-    """Of samples about `start` to `end` alone; in a shorter time of all that were taken meanwhile."""
-    whole = samples_within(run, what, start, end).filter(which)
-    value = (whole if whole.height else samples_within(run, what, start - SAMPLED, end).filter(which))["value"].mean()
-    return float(value) if isinstance(value, int | float) else None
 
 
 ANALYSIS = core_waits = Analysis(compute=compute, columns=COLUMNS)

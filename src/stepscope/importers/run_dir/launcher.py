@@ -21,6 +21,11 @@ _GPU = (
     ("memory_used_bytes", "memory", "bytes"),
     ("power_w", "power", "watts"),
 )
+_OF_RANKS = (
+    ("core_wait_ratio", "core wait", "ratio"),
+    ("page_faults", "page faults", "per second"),
+    ("kernel_cores", "kernel CPU", "cores"),
+)
 _COMMANDS_SHOWN = 3
 _MOST_BYTES = 16 << 20  # of system.jsonl: rows evenly spaced tell the same, and of more each costs some 20 µs
 _OF_PROCESS = re.compile(r"\b(process|pid[ -]?)\s*\d+(?:\.\d+)?")
@@ -211,9 +216,11 @@ def _measures(sample: Row, ranks: dict[str, int]) -> list[tuple[int | None, str,
         (None, "other CPU", _others(sample), "cores"),
         (None, "job memory", sample.get("job_rss_bytes"), "bytes"),
     ]
+    for key, what, unit in _OF_RANKS:
+        told = sample.get(key)
+        found += [(rank, what, told.get(pid), unit) for pid, rank in ranks.items()] if isinstance(told, dict) else []
     waits = sample.get("core_wait_ratio")
     if isinstance(waits, dict):
-        found += [(rank, "core wait", waits.get(pid), "ratio") for pid, rank in ranks.items()]
         others = [wait for pid, wait in waits.items() if pid not in ranks and isinstance(wait, int | float)]
         found += [(None, "helper core wait", float(sum(others)), "cores")] if others else []
     devices = sample.get("gpus")
