@@ -30,7 +30,7 @@ _FRAME = re.compile(r"\((?P<file>[^()]+):(?P<line>\d+)\)$")
 
 def environment() -> Path:
     """The folder of an environment with the peers, made on the first use."""
-    folder = Path(__file__).parent.parent / ".peers-venv"
+    folder = Path(__file__).parent.parent / ".cache" / "bench" / "peers"
     if not (folder / "bin" / "scalene").exists():
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([folder / "bin" / "pip", "install", "-q", *PACKAGES], check=True)

@@ -23,7 +23,7 @@ def stacked(model: nn.Module) -> dict[str, float]:
 
 
 def main() -> None:
-    options = arguments(__doc__, steps=500)
+    options = arguments(__doc__, steps=1500)
     torch.manual_seed(0)
     layers = [layer for _ in range(30) for layer in (nn.Linear(96, 96), nn.LayerNorm(96), nn.ReLU())]
     model = nn.Sequential(nn.Linear(32, 96), *layers, nn.Linear(96, 1))

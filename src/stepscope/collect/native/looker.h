@@ -7,6 +7,7 @@
 #include "collector.h"
 #include "known.h"
 #include "prompt.h"
+#include "same_core.h"
 #include <pythread.h>
 #include <time.h>
 
@@ -25,6 +26,7 @@ typedef struct {
     long long slot_ns, late_ns, slot, due, step, unread;
     uint64_t chance;
     Reader *reader;
+    Core core;
     Known known;
     PyThread_type_lock wake; /* held until it is to stop */
     int stopping, count, passed, full;
@@ -129,7 +131,9 @@ static PyObject *looker_watch(PyObject *object, PyObject *most)
     if (deferred)
         allow();
     Py_BEGIN_ALLOW_THREADS
+    core_follow(&self->core);
     watch(self, anchor, until);
+    core_leave(&self->core);
     Py_END_ALLOW_THREADS
     if (deferred) /* before Python 3.12 looks whether one is due, which this thread would begin */
         defer();
@@ -315,6 +319,7 @@ static int looker_make(Looker *self, PyObject *code, int minor)
     self->reader->frame_bytes = frame_bytes_of(self->reader->layout);
     self->reader->code_type = (uintptr_t)Py_TYPE(code);
     PyThread_acquire_lock(self->wake, 1);
+    core_begin(&self->core);
     self->slot = monotonic_ns();
     self->chance = mixed((uint64_t)self->slot, (uintptr_t)self) | 1;
     draw(self);

@@ -12,7 +12,7 @@ waits for it. Reading a value for the log also ends what the device has queued.
 Log every 100th step. Log numbers, not tensors. Let a background thread write, and do not flush.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
+The share of samples in such calls times the mean step: 0.75 to 1.5 times of it, less far up where many samples were
 taken. A fix keeps a part of the cost, and the calls also slow down what follows them.
 
 ## When it is wrong
