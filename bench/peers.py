@@ -3,9 +3,9 @@
 python bench/peers.py                         # every script with a planted line, under py-spy and scalene
 python bench/peers.py slow_line --peers py-spy
 
-Each gets the line of the scenario's own files with the most time: of a stack, the innermost frame that lies in one. That
-is kinder than what they show, which is mostly a line of a library. Both are installed from PyPI into an environment of
-their own, which finds torch in that of stepscope.
+Each gets the line of the scenario's own files with the most time: of a stack, the innermost frame that lies in one.
+That is kinder than what they show, which is mostly a line of a library. Both are installed from PyPI into an
+environment of their own, which finds torch in that of stepscope.
 """
 
 import argparse

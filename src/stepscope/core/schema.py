@@ -316,8 +316,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
             None,
             "system CPU, job CPU, job memory, GPU n utilization, GPU n memory or GPU n power. Other CPU is that of "
             "processes outside the job. Core wait is the share of time in which a rank's main thread had no core. "
-            "Helper core wait is the same, summed over processes of the job that do not train. Page faults are those of "
-            "a rank that need no disk; kernel CPU is what the kernel computes for it.",
+            "Helper core wait is the same, summed over processes of the job that do not train. Page faults are those "
+            "of a rank that need no disk; kernel CPU is what the kernel computes for it.",
         ),
         Column("value", pl.Float64, None, "value in the unit of the next column"),
         Column("unit", pl.String, None, "ratio, cores, bytes, watts or per second"),

@@ -326,8 +326,8 @@ def test_a_breakdown_without_marked_steps_is_of_all_that_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("A100", "The host has 8 × A100; 1 works in this run."),
-        (None, "The host has 8 devices whose name was not recorded; 1 works in this run."),
+        ("A100", "The host has 8 × A100; this run uses 1."),
+        (None, "The host has 8 devices whose name was not recorded; this run uses 1."),
     ],
 )
 def test_the_devices_of_the_host_and_those_that_work(name: str | None, sentence: str) -> None:

@@ -5,9 +5,9 @@ due. The moments depend on nothing that the job does.
 
 How it looks. Where the compiled part is there, it reads the stack out of memory (native/stacks.h) while the training
 thread runs on: without the interpreter lock, so that no line is seen more often because it hands the lock over; without
-an object made or held, so that nothing of the job lives longer, ends in another thread or waits. Only once a second
-Python code runs, to write, and to describe stacks seen for the first time. Elsewhere it takes turns with the job: see
-locked_looks.py.
+an object made or held, so that nothing of the job lives longer, ends in another thread or waits. Where the job computes
+on several cores, it looks from the training thread's (native/same_core.h). Only once a second Python code runs, to
+write, and to describe stacks seen for the first time. Elsewhere it takes turns with the job: see locked_looks.py.
 
 What a sample says. It stands for its slot. The sampler may come late: once a second it waits for the lock, which one
 long call may hold (a pickle, a sort), with the calling line its last instruction when it hands it over. So the sample

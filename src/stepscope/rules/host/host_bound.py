@@ -20,7 +20,7 @@ On a GPU: launch fewer and larger kernels, with `torch.compile(model)`, CUDA gra
 larger batch.
 
 ## How the gain is predicted
-For lines: their share of the samples times the mean step, 0.75 to 1.5 times of it, less far up where many samples were
+For lines: their share of the samples times the mean step, 0.7 to 1.4 times of it, less far up where many samples were
 taken. A fix keeps a part of the cost, and the line also slows down what follows it: the model's data leave the caches,
 and its threads fall asleep. On a GPU: at most the idle time that nothing else explains, at least half of it, without
 what recording costs. The device does no other work in that time, so the step shrinks by the same amount.

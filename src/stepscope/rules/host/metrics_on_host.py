@@ -11,7 +11,7 @@ read once an epoch.
 Keep predictions as tensors and compute the metric once an epoch. Or compute it with torch operators.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step: 0.75 to 1.5 times of it, less far up where many samples were
+The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
 taken. A fix keeps a part of the cost, and the calls also slow down what follows them.
 
 ## When it is wrong

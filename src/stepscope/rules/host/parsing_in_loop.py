@@ -12,7 +12,7 @@ Parse once before training and keep tensors. What must be parsed for each batch 
 workers do it meanwhile.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step: 0.75 to 1.5 times of it, less far up where many samples were
+The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
 taken. A fix keeps a part of the cost, and the calls also slow down what follows them. In a function that mostly parses,
 what it does to the parsed values counts, too.
 

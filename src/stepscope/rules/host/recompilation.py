@@ -13,7 +13,7 @@ See which guard fails: `TORCH_LOGS=recompiles`. Mark the size that changes as dy
 numbers as tensors.
 
 ## How the gain is predicted
-The share of samples in the compiler times the mean step: 0.75 to 1.5 times of it. A new compilation is rare and long, so
+The share of samples in the compiler times the mean step: 0.7 to 1.4 times of it. A new compilation is rare and long, so
 that few samples tell little about its mean.
 
 ## When it is wrong

@@ -13,7 +13,7 @@ Compute on the whole tensor, and read the result once. Stack what is to be read 
 50th step.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step: 0.75 to 1.5 times of it, less far up where many samples were
+The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
 taken. A fix keeps a part of the cost, and the calls also slow down what follows them.
 
 ## When it is wrong

@@ -12,7 +12,7 @@ every hundredth step.
 Return at once in the steps whose values nobody reads. Or register hooks only for such a step, and remove them after it.
 
 ## How the gain is predicted
-The share of samples in such calls times the mean step: 0.75 to 1.5 times of it, less far up where many samples were
+The share of samples in such calls times the mean step: 0.7 to 1.4 times of it, less far up where many samples were
 taken. A fix keeps a part of the cost, and the calls also slow down what follows them.
 
 ## When it is wrong

@@ -16,9 +16,9 @@ small data set in one.
 ## How the gain is predicted
 From the extra wait in first steps of epochs, plus the wait for the workers of the last epoch to exit, averaged over all
 steps. If the exit was not recorded, the extra time of those steps outside the data wait counts instead. Steps with a
-validation or another long line are left out. High end: 1.3 times of it, as steps after a start are slower, too (measured:
-1.1 to 1.27). Low end: without the time to load and transfer one batch, because nothing is prefetched across epochs, and
-at most 0.7 times of it (measured: 0.75). Without a record of the input pipeline, half of the high end.
+validation or another long line are left out. High end: 1.3 times of it, as steps after a start are slower, too
+(measured: 1.1 to 1.27). Low end: without the time to load and transfer one batch, because nothing is prefetched across
+epochs, and at most 0.7 times of it (measured: 0.75). Without a record of the input pipeline, half of the high end.
 
 ## When it is wrong
 A sampler that works long before its first index also makes the first wait of an epoch long. So does an evaluation with
