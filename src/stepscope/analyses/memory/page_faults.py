@@ -2,7 +2,8 @@
 
 One row is a rank. `faults` are minor page faults of a steady step: the first touch of a page that the system has just
 given. `kernel` is the CPU time (ns) that the kernel used for the process in a steady step, on all its threads. Page
-faults are part of it; so are reading, writing and starting threads. Both are from Linux's /proc/PID/stat, once a second.
+faults are part of it; so are reading, writing and starting threads. Both are from Linux's /proc/PID/stat, once a
+second.
 """
 
 import polars as pl
