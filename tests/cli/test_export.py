@@ -129,7 +129,7 @@ def test_what_is_there_is_not_written_over(corpus: Path, tmp_path: Path) -> None
     (written,) = tmp_path.iterdir()
     assert written.name == "benchmark_result_2869224_1695835535_trace.overlay.json.gz"
     again = export(trace, "--overlay", "gaps", cwd=tmp_path)
-    assert again.returncode == 2 and "is there already\n  add --force" in again.stderr
+    assert again.returncode == 2 and "already exists\n  add --force" in again.stderr
     assert export(trace, "--overlay", "gaps", "--force", cwd=tmp_path).returncode == 0
 
 
