@@ -53,3 +53,12 @@ def test_a_job_with_a_gpu_is_left_out() -> None:
         synth.host(f"ProfilerStep#{step}", "annotation", 100 * step, 100 * step + 100)
         synth.kernel(100 * step, 100 * step + 90)
     assert found(synth) == []
+
+
+def test_pages_by_which_the_job_grows_are_left_out() -> None:
+    """20,000 faults a step cost 40 ms; 819 MB a second, 200,000 pages, are kept."""
+    synth = counted(200_000, 0.4, memory=0)
+    for step in range(20):
+        memory = 100 * step * 819_200
+        synth.add("system", time=(100 * step + 51) * MS, rank=None, what="job memory", value=memory, unit="bytes")
+    assert found(synth) == []

@@ -15,7 +15,7 @@ ranks need their own shares, too. Libraries do it: WebDataset's `wds.split_by_wo
 
 ## How the gain is predicted
 Of n workers all but one repeat what the first gives, so (n - 1) / n of all steps are saved. Those that are left are as
-long as before, within 5 %.
+long as before, within 12 % (measured: 10 % shorter).
 
 ## When it is wrong
 The code is read, not run. A data set may learn its worker in another way: from the process's name, a queue, or a file
@@ -37,7 +37,7 @@ from stepscope.core.synth import Synth
 
 __all__ = ["RULE"]
 
-STEPS_DIFFER = 0.05  # two runs of the same steps differ by as much
+STEPS_DIFFER = 0.12  # without the repeated work on the cores, steps were up to 10 % shorter
 MANY = 2  # workers: one gives each sample once
 
 

@@ -19,8 +19,8 @@ pages side by side. Measured with torch on two cores: 0.56 to 1.08 times, in sev
 shorter.
 
 ## When it is wrong
-A job that keeps more memory from step to step has faults because it grows. The variable has no effect where another
-allocator is in use, on macOS and with musl.
+Pages by which the job's memory grows are left out, but memory that goes up and down by itself is not told from that of
+steps. The variable has no effect where another allocator is in use, on macOS and with musl.
 """
 
 from collections.abc import Iterator
@@ -38,12 +38,16 @@ __all__ = ["RULE"]
 MIN_SHARE = 0.06  # of the step: half of it, the low end of the gain, is near the noise between two runs
 LONGEST = 2_500  # ns of a fault: 1.1 to 2.1 were measured; more is the kernel's other work
 SAVED = (0.55, 1.1)  # of the kernel's time: threads fault side by side, and their caches are cleared, too
+PAGE, SECOND = 4096, 1e9  # bytes, ns
 LEAST = 1 << 30  # bytes to keep: less than a job with torch uses
 
 
 def check(run: Run) -> Iterator[Finding]:
-    rows = page_faults(run).filter(~pl.col("rank").is_in(gpu_ranks(run)))
-    found = [(min(row["kernel"], LONGEST * row["faults"]), row) for row in rows.iter_rows(named=True)]
+    rows, grown = page_faults(run).filter(~pl.col("rank").is_in(gpu_ranks(run))), _growth(run) / PAGE / SECOND
+    found = [
+        (min(row["kernel"], LONGEST * max(row["faults"] - grown * row["step"], 0)), row)
+        for row in rows.iter_rows(named=True)
+    ]
     slow = [(time, row) for time, row in found if time >= MIN_SHARE * row["step"]]
     if not slow:
         return
@@ -79,6 +83,14 @@ def check(run: Run) -> Iterator[Finding]:
         ),
         ranks=tuple(row["rank"] for _, row in slow),
     )  # fmt: skip
+
+
+def _growth(run: Run) -> float:
+    """Bytes a second by which the memory of the whole job grows."""
+    used = run.optional("system").filter(pl.col("what") == "job memory").sort("time").select("time", "value").rows()
+    if len(used) < 2 or used[-1][0] <= used[0][0]:
+        return 0.0
+    return float(max(used[-1][1] - used[0][1], 0.0) / (used[-1][0] - used[0][0]) * SECOND)
 
 
 def _to_keep(run: Run) -> int:

@@ -13,8 +13,9 @@ Raise the batch size as far as memory and convergence allow, and the learning ra
 small, `torch.compile` makes fewer calls of it.
 
 ## How the gain is predicted
-For the same number of samples. With eight times the batch, seven of eight calls go: that part of the time in short
-operators is saved at most, half of it at least.
+For the same number of samples, with eight times the batch. High end: seven eighths of the step, as seven of eight calls
+of the loader, the operators and the optimizer go. Low end: half of that, or eight tenths of that part of the time in
+short operators, whichever is more. Measured: 84 % of the step.
 
 ## When it is wrong
 Larger batches converge differently. Reinforcement learning and online learning may have one sample at a time.
@@ -37,6 +38,7 @@ __all__ = ["RULE"]
 SMALL = 16  # samples: with more, operators of common models take longer than calling them
 MIN_SHARE = 0.5  # of the step: with less, computing is what takes the time
 LARGER = 8  # times the batch
+CERTAIN = 0.8  # of the calls that go: what little the samples themselves cost is left
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -59,7 +61,7 @@ def _sizes(run: Run) -> dict[int, int]:
 
 
 def _finding(run: Run, worst: WeightUses, size: int, ranks: tuple[int, ...]) -> Finding:
-    share, saved = worst.short / worst.step, worst.short * (1 - 1 / LARGER)
+    share, saved, most = worst.short / worst.step, worst.short * (1 - 1 / LARGER), worst.step * (1 - 1 / LARGER)
     facts = loader_facts(run, worst.rank)
     return Finding(
         title=Title(
@@ -78,8 +80,8 @@ def _finding(run: Run, worst: WeightUses, size: int, ranks: tuple[int, ...]) -> 
             Evidence(label="batch size", value=size, unit="count", source="loaders"),
         ),
         gain=Gain(
-            low_ns=int(saved / 2),
-            high_ns=int(saved),
+            low_ns=int(max(most / 2, CERTAIN * saved)),
+            high_ns=int(most),
             step_ns=int(worst.step),
             basis="8× the batch: an eighth of the calls for the same samples",
             confidence="structural",
