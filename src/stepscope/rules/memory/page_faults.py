@@ -19,8 +19,9 @@ pages side by side. Measured with torch on two cores: 0.56 to 1.08 times, in sev
 shorter.
 
 ## When it is wrong
-Pages by which the job's memory grows are left out, but memory that goes up and down by itself is not told from that of
-steps. The variable has no effect where another allocator is in use, on macOS and with musl.
+A job whose memory grows by half of these pages or more is left out: it keeps them. Memory that goes up and down by
+itself is not told from that of steps. The variable has no effect where another allocator is in use, on macOS and with
+musl.
 """
 
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ import polars as pl
 
 from stepscope.analyses.lib.sample_work import gpu_ranks
 from stepscope.analyses.memory.page_faults import page_faults
+from stepscope.analyses.steps.lib.enough_steps import enough_steps
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run
 from stepscope.core.synth import MS, Synth
@@ -38,6 +40,7 @@ __all__ = ["RULE"]
 MIN_SHARE = 0.06  # of the step: half of it, the low end of the gain, is near the noise between two runs
 LONGEST = 2_500  # ns of a fault: 1.1 to 2.1 were measured; more is the kernel's other work
 SAVED = (0.55, 1.1)  # of the kernel's time: threads fault side by side, and their caches are cleared, too
+GROWS = 0.5  # of the faults: the job keeps what it takes
 PAGE, SECOND = 4096, 1e9  # bytes, ns
 LEAST = 1 << 30  # bytes to keep: less than a job with torch uses
 
@@ -45,8 +48,9 @@ LEAST = 1 << 30  # bytes to keep: less than a job with torch uses
 def check(run: Run) -> Iterator[Finding]:
     rows, grown = page_faults(run).filter(~pl.col("rank").is_in(gpu_ranks(run))), _growth(run) / PAGE / SECOND
     found = [
-        (min(row["kernel"], LONGEST * max(row["faults"] - grown * row["step"], 0)), row)
+        (min(row["kernel"], LONGEST * row["faults"]), row)
         for row in rows.iter_rows(named=True)
+        if grown * row["step"] < GROWS * row["faults"]
     ]
     slow = [(time, row) for time, row in found if time >= MIN_SHARE * row["step"]]
     if not slow:
@@ -86,11 +90,14 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _growth(run: Run) -> float:
-    """Bytes a second by which the memory of the whole job grows."""
-    used = run.optional("system").filter(pl.col("what") == "job memory").sort("time").select("time", "value").rows()
-    if len(used) < 2 or used[-1][0] <= used[0][0]:
+    """Bytes a second by which the memory of the whole job grows from its first steady step to its peak."""
+    begin = enough_steps(run)["start"].min()
+    memory = (pl.col("what") == "job memory") & (pl.col("time") >= begin)
+    used = run.optional("system").filter(memory).sort("time").select("time", "value").rows()
+    peak = max(used, key=lambda sample: sample[1], default=None)  # the last may be of a job that has ended
+    if peak is None or peak[0] == used[0][0]:
         return 0.0
-    return float(max(used[-1][1] - used[0][1], 0.0) / (used[-1][0] - used[0][0]) * SECOND)
+    return float((peak[1] - used[0][1]) / (peak[0] - used[0][0]) * SECOND)
 
 
 def _to_keep(run: Run) -> int:
