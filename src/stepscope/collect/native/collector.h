@@ -10,7 +10,7 @@
 
 #include "memory.h"
 
-/* More than a thread of ours makes in one go; a forked child that lost the end of it collects 10 MB later. */
+/* More objects than a thread of ours makes in one go. */
 enum { AWAY = 1 << 17 };
 
 /* The first generation's threshold and count are followed by those of the next two, two words apart: 3.9 to 3.14. */

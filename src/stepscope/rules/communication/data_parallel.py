@@ -25,11 +25,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.operators.lib.host_costs import HostCost, traced_calls
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.run import Run, chain
+from stepscope.core.finding import Advice, Finding, Rule
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.rules.communication.lib.wrapper_calls import wrapper_findings
 
 __all__ = ["RULE"]
 
@@ -40,32 +40,16 @@ _MOVES = pl.col("name").is_in(("Broadcast", "Scatter", "Gather", "DataParallel.r
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = [cost for cost in run.per_rank(_moves, chain) if cost.time >= MIN_SHARE * cost.step > 0]
-    if not found:
-        return
-    worst = max(found, key=lambda cost: cost.time / cost.step)
-    share = worst.time / worst.step
-    low, high = (int(min(part * worst.time, worst.step)) for part in SAVED)
-    yield Finding(
-        title=Title(
-            "DataParallel copies model and batches {} per step ({})", (Value(worst.time, "ns"), Value(share, "ratio"))
-        ),
-        cause="configuration",
-        evidence=(
-            Evidence(label="copies in forward", value=worst.time, unit="ns", source="operators", share=share),
-            Evidence(label="such calls per step", value=round(worst.calls), unit="count", source="operators"),
-        ),
-        gain=Gain(
-            low_ns=low,
-            high_ns=high,
-            step_ns=int(worst.step),
-            basis="copies that DataParallel makes in forward, and as much in backward",
-            confidence="structural",
-            pool="host",
-        ),
+    yield from wrapper_findings(
+        run,
+        _moves,
+        MIN_SHARE,
+        "DataParallel copies model and batches {} per step ({})",
+        labels=("copies in forward", "such calls per step"),
+        part=SAVED,
+        basis="copies that DataParallel makes in forward, and as much in backward",
         advice=_ADVICE,
-        ranks=tuple(cost.rank for cost in found),
-        where=setting_places(run, r"(?<!Distributed)DataParallel\(", worst.rank),
+        setting=r"(?<!Distributed)DataParallel\(",
     )
 
 

@@ -20,18 +20,16 @@ Some machines have no NCCL: Windows, macOS.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.bound.lib.device_shares import device_idle
 from stepscope.analyses.host.lib.setting_places import setting_places
-from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.intervals import intersect, spans, subtract, total, union
-from stepscope.core.run import Run, chain
+from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.models.idle_meanwhile import IdleMeanwhile, Said, idle_findings, idle_meanwhile
 
 __all__ = ["RULE"]
 
@@ -39,61 +37,47 @@ MIN_SHARE = 0.05  # of the step: half of it, the low end of the gain, is above t
 _CALL = "gloo:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Exchanges:
-    exposed: float  # ns per step
-    count: float  # per step
-    device: DeviceIdle
-
-
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    found = [one for one in run.per_rank(_exchanges, chain) if one.exposed > MIN_SHARE * one.device.step]
-    if not found:
-        return
-    worst = max(found, key=lambda one: one.exposed / one.device.step)
-    share = worst.exposed / worst.device.step
-    yield Finding(
-        title=Title("gloo exchanges GPU tensors {} per step ({})", (Value(worst.exposed, "ns"), Value(share, "ratio"))),
+    yield from idle_findings(
+        run,
+        _exchanges,
+        MIN_SHARE,
+        partial(_said, run),
+        basis="gloo's collectives while the device idles",
+        pool="communication",
+        advice=_ADVICE,
         cause="configuration",
+    )
+
+
+def _said(run: Run, worst: IdleMeanwhile) -> Said:
+    return Said(
+        title=Title("gloo exchanges GPU tensors {} per step ({})", worst.takes),
         evidence=(
-            Evidence(
-                label="exchanges while GPU idles", value=worst.exposed, unit="ns", source="collectives", share=share
-            ),
+            worst.evidence("exchanges while GPU idles", "collectives"),
             Evidence(label="exchanges per step", value=worst.count, unit="count", source="collectives"),
         ),
-        gain=Gain(
-            low_ns=int(worst.exposed / 2),
-            high_ns=int(worst.exposed),
-            step_ns=int(worst.device.step),
-            basis="gloo's collectives while the device idles",
-            confidence="structural",
-            pool="communication",
-        ),
-        advice=(
-            Advice(
-                text="Let NCCL exchange the tensors of GPUs",
-                code='torch.distributed.init_process_group("cpu:gloo,cuda:nccl")',
-            ),
-        ),
-        ranks=tuple(sorted(one.device.rank for one in found)),
         where=setting_places(run, r"init_process_group\(", worst.device.rank),
     )
 
 
-def _exchanges(run: Run) -> tuple[_Exchanges, ...]:
+def _exchanges(run: Run) -> tuple[IdleMeanwhile, ...]:
     gloo = run.optional("processes", "rank", "backend").filter(pl.col("backend") == "gloo")["rank"].to_list()
     calls = run.optional("host", "rank", "name", "start", "end").filter(pl.col("name").str.starts_with(_CALL))
     rows = []
     for row in device_idle(run) if gloo and not calls.is_empty() else ():
-        if row.rank not in gloo:
-            continue
         own = calls.filter(pl.col("rank") == row.rank)
-        work = device_work(run).filter((pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device))
-        exposed = subtract(intersect(union(spans(own)), row.window), spans(work))
-        count = row.per_step(own["start"].to_numpy())
-        rows.append(_Exchanges(exposed=total(exposed) / row.steps, count=count, device=row))
+        if row.rank in gloo:
+            rows.append(idle_meanwhile(run, row, own, row.per_step(own["start"].to_numpy())))
     return tuple(rows)
+
+
+_ADVICE = (
+    Advice(
+        text="Let NCCL exchange the tensors of GPUs",
+        code='torch.distributed.init_process_group("cpu:gloo,cuda:nccl")',
+    ),
+)
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -23,41 +23,28 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.operators.lib.host_costs import HostCost, traced_calls
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.run import Run, chain
+from stepscope.core.finding import Advice, Finding, Rule
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.rules.communication.lib.wrapper_calls import wrapper_findings
 
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.01  # of the step: it is measured, and the remedy is one word
+SAVED = (0.5, 1.0)  # of the time: a device may have had work meanwhile
 _SEARCH = pl.col("name") == "torch.distributed.ddp.reducer::search_unused_parameters"
 
 
 def check(run: Run) -> Iterator[Finding]:
-    found = [cost for cost in run.per_rank(_searches, chain) if cost.time >= MIN_SHARE * cost.step > 0]
-    if not found:
-        return
-    worst = max(found, key=lambda cost: cost.time / cost.step)
-    share = worst.time / worst.step
-    yield Finding(
-        title=Title(
-            "Searching for unused parameters takes {} per step ({})", (Value(worst.time, "ns"), Value(share, "ratio"))
-        ),
-        cause="configuration",
-        evidence=(
-            Evidence(label="search per step", value=worst.time, unit="ns", source="operators", share=share),
-            Evidence(label="searches per step", value=round(worst.calls), unit="count", source="operators"),
-        ),
-        gain=Gain(
-            low_ns=int(worst.time / 2),
-            high_ns=int(worst.time),
-            step_ns=int(worst.step),
-            basis="recorded time of the search",
-            confidence="structural",
-            pool="host",
-        ),
+    yield from wrapper_findings(
+        run,
+        _searches,
+        MIN_SHARE,
+        "Searching for unused parameters takes {} per step ({})",
+        labels=("search per step", "searches per step"),
+        part=SAVED,
+        basis="recorded time of the search",
         advice=(
             Advice(
                 text="Leave find_unused_parameters out, if every parameter is used in each step",
@@ -68,8 +55,7 @@ def check(run: Run) -> Iterator[Finding]:
                 code="model = DistributedDataParallel(model, static_graph=True)",
             ),
         ),
-        ranks=tuple(cost.rank for cost in found),
-        where=setting_places(run, "find_unused_parameters", worst.rank),
+        setting="find_unused_parameters",
     )
 
 

@@ -21,20 +21,19 @@ Optimizers with `capturable=True` copy their settings on purpose.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.bound.lib.device_shares import device_idle
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.launch_calls import launches
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.intervals import intersect, spans, subtract, total, union
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title, Value
+from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
+from stepscope.models.idle_meanwhile import IdleMeanwhile, Said, idle_findings, idle_meanwhile, of_device
 
 __all__ = ["RULE"]
 
@@ -44,43 +43,30 @@ SMALL = 4096  # bytes: their copy takes as long as that of one
 _SMALL = (pl.col("name").str.contains(r"(?i)HtoD|HostToDevice") & (pl.col("bytes") < SMALL)).fill_null(False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Copies:
-    count: float  # per step
-    size: float  # bytes, the mean
-    lost: float  # ns per step that the device idles meanwhile
-    device: DeviceIdle
-
-
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    found = [one for one in run.per_rank(_copies, chain) if one.lost > MIN_SHARE * one.device.step]
-    if not found:
-        return
-    worst = max(found, key=lambda one: one.lost / one.device.step)
-    share = worst.lost / worst.device.step
-    yield Finding(
-        title=Title(
-            "{} small copies to the device per step cost {} ({})",
-            (Value(round(worst.count), "count"), Value(worst.lost, "ns"), Value(share, "ratio")),
-        ),
+    yield from idle_findings(
+        run,
+        _copies,
+        MIN_SHARE,
+        partial(_said, run),
+        basis="small copies while the device idles",
+        pool="host",
+        advice=_ADVICE,
         cause="operator",
+    )
+
+
+def _said(run: Run, worst: IdleMeanwhile) -> Said:
+    return Said(
+        title=Title(
+            "{} small copies to the device per step cost {} ({})", (Value(round(worst.count), "count"), *worst.takes)
+        ),
         evidence=(
             Evidence(label="small copies per step", value=round(worst.count), unit="count", source="copies"),
             Evidence(label="size of one", value=worst.size, unit="bytes", source="copies"),
-            Evidence(label="device idle meanwhile", value=worst.lost, unit="ns", source="idle_gaps", share=share),
+            worst.evidence("device idle meanwhile", "idle_gaps"),
         ),
-        gain=Gain(
-            low_ns=int(worst.lost / 2),
-            high_ns=int(worst.lost),
-            step_ns=int(worst.device.step),
-            basis="small copies while the device idles",
-            confidence="structural",
-            pool="host",
-        ),
-        advice=_ADVICE,
-        ranks=tuple(sorted(one.device.rank for one in found)),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, share),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
     )
 
 
@@ -92,23 +78,21 @@ def _lines(run: Run) -> pl.DataFrame:
     return launch_lines(run, _chosen(run))
 
 
-def _copies(run: Run) -> tuple[_Copies, ...]:
+def _copies(run: Run) -> tuple[IdleMeanwhile, ...]:
     found, chosen = launches(run), _chosen(run)
     if found.tree is None:
         return ()
     around = np.where(found.operator >= 0, found.operator, found.call)
-    work = device_work(run, "bytes").with_columns(chosen=chosen, around=pl.Series(around))
+    work = device_work(run, "bytes").with_columns(around=pl.Series(around)).filter(chosen)
     rows = []
     for row in device_idle(run):
-        own = work.filter((pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device))
-        small = own.filter("chosen")
+        small = work.filter(of_device(row))
         count = row.per_step(small["start"].to_numpy())
         if count < MIN_COPIES:
             continue
         operators = found.tree.frame[small.filter(pl.col("around") >= 0)["around"].unique().sort()]
-        waits = subtract(intersect(union(spans(operators)), row.window), spans(own))
         size = float(small["bytes"].mean())  # type: ignore[arg-type]
-        rows.append(_Copies(count=count, size=size, lost=total(waits) / row.steps, device=row))
+        rows.append(idle_meanwhile(run, row, operators, count, size=size))
     return tuple(rows)
 
 

@@ -22,7 +22,6 @@ A trace by a profiler that serializes kernels itself looks the same.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
@@ -32,6 +31,7 @@ from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
+from stepscope.models.idle_meanwhile import of_device
 
 __all__ = ["RULE"]
 
@@ -95,21 +95,16 @@ def _blocked(run: Run) -> tuple[_Blocked, ...]:
     found = launches(run)
     if found.tree is None:
         return ()
-    kernels = found.work.with_columns(call=pl.Series(found.call)).filter(
-        (pl.col("kind") == "kernel") & (pl.col("call") >= 0)
-    )
-    ends = found.tree.frame["end"].gather(kernels["call"])
-    kernels = kernels.with_columns(waited=ends >= kernels["end"])
+    work = found.work.with_columns(call=pl.Series(found.call), length=pl.col("end") - pl.col("start"))
+    kernels = work.filter((pl.col("kind") == "kernel") & (pl.col("call") >= 0) & (pl.col("length") >= LONG_ENOUGH))
+    waited = found.tree.frame["end"].gather(kernels["call"]) >= kernels["end"]
     rows = []
     for row in device_idle(run):
-        own = kernels.filter((pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device))
-        long = own.filter(pl.col("end") - pl.col("start") >= LONG_ENOUGH)
-        inside = np.asarray(long["start"].to_numpy())
-        if row.per_step(inside) < FEWEST or not long["waited"].mean() >= NEARLY_ALL:  # type: ignore[operator]
-            continue
-        length = (long["end"] - long["start"]).mean()
-        waits = row.per_step(inside) * float(length)  # type: ignore[arg-type]
-        rows.append(_Blocked(share=float(long["waited"].mean()), waits=waits, device=row))  # type: ignore[arg-type]
+        own = kernels.with_columns(waited=waited).filter(of_device(row))
+        count = row.per_step(own["start"].to_numpy())
+        share, length = own.select(pl.col("waited", "length").mean()).row(0)
+        if count >= FEWEST and share >= NEARLY_ALL:
+            rows.append(_Blocked(share=share, waits=count * length, device=row))
     return tuple(rows)
 
 

@@ -22,24 +22,23 @@ as the first call of each operator, does not count.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.bound.lib.device_shares import device_idle
 from stepscope.analyses.lib.call_sites import call_sites, site_table
-from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.host_events import host_tree
 from stepscope.analyses.lib.launch_lines import launch_places
 from stepscope.analyses.lib.markers import data_waits
-from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.analyses.lib.source_texts import with_texts
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.intervals import intersect, spans, subtract, total, union
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.finding import Advice, Evidence, Finding, Rule, Title
+from stepscope.core.intervals import spans
+from stepscope.core.run import Run, stack
 from stepscope.core.synth import Synth
+from stepscope.models.idle_meanwhile import IdleMeanwhile, Said, idle_findings, idle_meanwhile
 
 __all__ = ["RULE"]
 
@@ -50,42 +49,27 @@ _COMPUTES = pl.col("name").str.starts_with("aten::")
 _PLACE = ("rank", "file", "line", "function")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OnCpu:
-    lost: float  # ns per step that the device idles meanwhile
-    count: float  # operators per step
-    longest: str
-    device: DeviceIdle
-
-
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    found = [one for one in run.per_rank(_on_cpu, chain) if one.lost > MIN_SHARE * one.device.step]
-    if not found:
-        return
-    worst = max(found, key=lambda one: one.lost / one.device.step)
-    share = worst.lost / worst.device.step
-    yield Finding(
-        title=Title(
-            "Operators on the CPU ({}) take {} per step while the GPU idles ({})",
-            (worst.longest, Value(worst.lost, "ns"), Value(share, "ratio")),
-        ),
+    yield from idle_findings(
+        run,
+        _on_cpu,
+        MIN_SHARE,
+        partial(_said, run),
+        basis="operators on the CPU while the device idles",
+        pool="host",
+        advice=_ADVICE,
         cause="operator",
+    )
+
+
+def _said(run: Run, worst: IdleMeanwhile) -> Said:
+    return Said(
+        title=Title("Operators on the CPU ({}) take {} per step while the GPU idles ({})", (worst.name, *worst.takes)),
         evidence=(
-            Evidence(label="GPU idle meanwhile", value=worst.lost, unit="ns", source="idle_gaps", share=share),
+            worst.evidence("GPU idle meanwhile", "idle_gaps"),
             Evidence(label="such operators per step", value=worst.count, unit="count", source="operators"),
         ),
-        gain=Gain(
-            low_ns=int(worst.lost / 2),
-            high_ns=int(worst.lost),
-            step_ns=int(worst.device.step),
-            basis="operators on the CPU while the device idles",
-            confidence="structural",
-            pool="host",
-        ),
-        advice=_ADVICE,
-        ranks=tuple(sorted(one.device.rank for one in found)),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, share),
+        where=launch_places(run.per_rank(_lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
     )
 
 
@@ -113,21 +97,19 @@ def _around(parent: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]) -> npt.N
     return found
 
 
-def _on_cpu(run: Run) -> tuple[_OnCpu, ...]:
+def _on_cpu(run: Run) -> tuple[IdleMeanwhile, ...]:
     tree, rows = host_tree(run), run.once(_chosen)
     operators = tree.frame[rows] if len(rows) else tree.frame.clear()
     found = []
     for row in device_idle(run) if len(rows) else ():
         own = operators.filter(pl.col("rank") == row.rank)
         own = own.filter(pl.len().over("name") >= max(row.steps, OFTEN))
-        work = device_work(run).filter((pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device))
-        waits = spans(data_waits(run).filter(pl.col("rank") == row.rank))
-        lost = subtract(subtract(intersect(union(spans(own)), row.window), waits), spans(work))
-        if own.is_empty() or not total(lost):
+        if own.is_empty():
             continue
         times = own.group_by("name").agg(time=(pl.col("end") - pl.col("start")).sum()).sort("time", "name")
-        count = row.per_step(own["start"].to_numpy())
-        found.append(_OnCpu(lost=total(lost) / row.steps, count=count, longest=str(times["name"][-1]), device=row))
+        count, longest = row.per_step(own["start"].to_numpy()), str(times["name"][-1])
+        waits = spans(data_waits(run).filter(pl.col("rank") == row.rank))
+        found.append(idle_meanwhile(run, row, own, count, name=longest, but=waits))
     return tuple(found)
 
 

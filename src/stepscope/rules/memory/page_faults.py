@@ -15,7 +15,7 @@ tcmalloc, which keep it themselves. On a machine with little memory choose less.
 
 ## How the gain is predicted
 The CPU time of the kernel, but not more than 2.5 µs for each fault: 0.55 to 1.1 times of it, because threads clear
-pages side by side. Measured with torch on two cores: 0.56 to 1.08 times, in seven scripts that became 4 to 52 %
+pages side by side. Measured with torch on two cores: 0.56 to 1.08 times, in seven scripts that became 7 to 52 %
 shorter.
 
 ## When it is wrong

@@ -26,13 +26,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_example, work_findings
 
 __all__ = ["RULE"]
 
@@ -44,31 +42,20 @@ _RANDOM = re.compile(
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("Dropout and random numbers take {} per step ({})", slow[0].takes),
-            labels=("random numbers per step", "such kernels per step"),
-            part=SAVED,
-            basis="time of the kernels that draw or apply random numbers",
-            advice=_ADVICE,
-        )
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "Dropout and random numbers take {} per step ({})",
+        labels=("random numbers per step", "such kernels per step"),
+        part=SAVED,
+        basis="time of the kernels that draw or apply random numbers",
+        advice=_ADVICE,
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
     return name_test(work_names(run), lambda name: _RANDOM.search(name) is not None)
-
-
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 _ADVICE = (
@@ -78,15 +65,8 @@ _ADVICE = (
 
 
 def example(synth: Synth, fixed: bool) -> None:
-    dropout = 0 if fixed else 10
-    length = 90 + dropout
-    for step in range(4):
-        start = step * length
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
-        synth.kernel(start, start + 90, "gemm", blocks_per_sm=4.0)
-        if dropout:
-            name = "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float, unsigned int>()"
-            synth.kernel(start + 90, start + length, name, blocks_per_sm=4.0)
+    name = "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float, unsigned int>()"
+    work_example(synth, name, 0 if fixed else 10)
 
 
 RULE = Rule(check=check, example=example)

@@ -26,13 +26,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_example, work_findings
 
 __all__ = ["RULE"]
 
@@ -42,31 +40,20 @@ _CASTS = re.compile(r"(?:bfloat16|float16|float8_\w+|bfloat16tofloat32)_copy_ker
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("Casts between types take {} per step ({})", slow[0].takes),
-            labels=("casts per step", "cast kernels per step"),
-            part=SAVED,
-            basis="time of the cast kernels",
-            advice=_ADVICE,
-        )
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "Casts between types take {} per step ({})",
+        labels=("casts per step", "cast kernels per step"),
+        part=SAVED,
+        basis="time of the cast kernels",
+        advice=_ADVICE,
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
     return name_test(work_names(run), lambda name: _CASTS.search(name) is not None)
-
-
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 _ADVICE = (
@@ -76,15 +63,7 @@ _ADVICE = (
 
 
 def example(synth: Synth, fixed: bool) -> None:
-    cast = 0 if fixed else 10
-    length = 90 + cast
-    for step in range(4):
-        start = step * length
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
-        synth.kernel(start, start + 90, "gemm", blocks_per_sm=4.0)
-        if cast:
-            name = "at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)"
-            synth.kernel(start + 90, start + length, name, blocks_per_sm=4.0)
+    work_example(synth, "at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)", 0 if fixed else 10)
 
 
 RULE = Rule(check=check, example=example)

@@ -28,14 +28,12 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
 from stepscope.rules.operators.lib.attention import attention_chains
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_findings
 from stepscope.rules.operators.lib.launchers import launched_inside
 
 __all__ = ["RULE"]
@@ -50,25 +48,22 @@ _OTHER = re.compile(r"_copy_kernel|FillFunctor|index|distribution_|scatter|multi
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("Fusing elementwise kernels would spare {} per step ({})", slow[0].takes),
-            labels=("fusible kernels per step", "kernels to spare"),
-            part=SAVED,
-            basis="runs of elementwise kernels, without the two longest of each",
-            advice=(
-                Advice(text="Compile the model: one kernel for each run", code="model = torch.compile(model)"),
-                Advice(
-                    text="Or call the fused operator, where there is one",
-                    code='x = torch.nn.functional.gelu(x, approximate="tanh")',
-                ),
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "Fusing elementwise kernels would spare {} per step ({})",
+        labels=("fusible kernels per step", "kernels to spare"),
+        part=SAVED,
+        basis="runs of elementwise kernels, without the two longest of each",
+        advice=(
+            Advice(text="Compile the model: one kernel for each run", code="model = torch.compile(model)"),
+            Advice(
+                text="Or call the fused operator, where there is one",
+                code='x = torch.nn.functional.gelu(x, approximate="tanh")',
             ),
-        )
+        ),
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
@@ -90,14 +85,6 @@ def _spare(run: Run) -> pl.Series:
     long = (pl.col("end") - pl.col("start")).rank("ordinal", descending=True).over("run")
     spare = runs.filter((pl.len().over("run") >= SHORTEST_RUN) & (long > 2))["row"]
     return pl.int_range(len(names), eager=True).is_in(spare.cast(pl.Int64).implode())
-
-
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -26,13 +26,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_example, work_findings
 
 __all__ = ["RULE"]
 
@@ -42,50 +40,33 @@ _CONVERTS = re.compile(r"nchwToNhwc|nhwcToNchw|nchwAddPadding|convertTensor_kern
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("Converting between NCHW and NHWC takes {} per step ({})", slow[0].takes),
-            labels=("layout conversion per step", "conversions per step"),
-            part=SAVED,
-            basis="time of the conversion kernels",
-            advice=(
-                Advice(
-                    text="Keep the model in channels_last",
-                    code="model = model.to(memory_format=torch.channels_last)",
-                ),
-                Advice(text="And its images", code="images = images.to(device, memory_format=torch.channels_last)"),
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "Converting between NCHW and NHWC takes {} per step ({})",
+        labels=("layout conversion per step", "conversions per step"),
+        part=SAVED,
+        basis="time of the conversion kernels",
+        advice=(
+            Advice(
+                text="Keep the model in channels_last",
+                code="model = model.to(memory_format=torch.channels_last)",
             ),
-            cause="configuration",
-        )
+            Advice(text="And its images", code="images = images.to(device, memory_format=torch.channels_last)"),
+        ),
+        cause="configuration",
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
     return name_test(work_names(run), lambda name: _CONVERTS.search(name) is not None)
 
 
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
-
-
 def example(synth: Synth, fixed: bool) -> None:
-    convert = 0 if fixed else 10
-    length = 90 + convert
-    for step in range(4):
-        start = step * length
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
-        synth.kernel(start, start + 90, "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwc", blocks_per_sm=4.0)
-        if convert:
-            name = "void cudnn::ops::nchwToNhwcKernel<__nv_bfloat16, __nv_bfloat16, float, false, true>"
-            synth.kernel(start + 90, start + length, name, blocks_per_sm=4.0)
+    name = "void cudnn::ops::nchwToNhwcKernel<__nv_bfloat16, __nv_bfloat16, float, false, true>"
+    other = "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwc"
+    work_example(synth, name, 0 if fixed else 10, other=other)
 
 
 RULE = Rule(check=check, example=example)

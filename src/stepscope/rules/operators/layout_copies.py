@@ -26,13 +26,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_example, work_findings
 
 __all__ = ["RULE"]
 
@@ -45,33 +43,22 @@ _WITHIN = re.compile(r"^Memcpy DtoD\b")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("Copies into another layout take {} per step ({})", slow[0].takes),
-            labels=("layout copies per step", "copies per step"),
-            part=SAVED,
-            basis="time of the copies within the device",
-            advice=_ADVICE,
-        )
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "Copies into another layout take {} per step ({})",
+        labels=("layout copies per step", "copies per step"),
+        part=SAVED,
+        basis="time of the copies within the device",
+        advice=_ADVICE,
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
     names = work_names(run)
     copies = name_test(names, lambda name: _COPIES.search(name) is not None)
     return copies | (device_work(run)["kind"] == "memcpy") & name_test(names, lambda name: bool(_WITHIN.match(name)))
-
-
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 _ADVICE = (
@@ -84,15 +71,8 @@ _ADVICE = (
 
 
 def example(synth: Synth, fixed: bool) -> None:
-    copy = 0 if fixed else 10
-    length = 90 + copy
-    for step in range(4):
-        start = step * length
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
-        synth.kernel(start, start + 90, "gemm", blocks_per_sm=4.0)
-        if copy:
-            name = "at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>"
-            synth.kernel(start + 90, start + length, name, blocks_per_sm=4.0)
+    name = "at::native::gpu_kernel_impl_nocast<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>"
+    work_example(synth, name, 0 if fixed else 10)
 
 
 RULE = Rule(check=check, example=example)

@@ -27,51 +27,39 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_example, work_findings
 
 __all__ = ["RULE"]
 
 MIN_SHARE = 0.10  # of the step: every model reads a little by index
 SAVED = (0.4, 0.8)  # of the kernels' time
 _BY_INDEX = re.compile(
-    r"index_?(?:ing_backward|Func|Select|_elementwise|_put|_add|_copy|_fill)|_?scatter_gather|gatherKernel|scatterKernel|vectorized_gather|linearize_index|searchsorted"
-    r"|masked_(?:select|scatter)|[rR]adix_?[sS]ort|bitonicSort|segmented_sort|merge_sort|sbtopk|gatherTopK"
+    r"index_?(?:ing_backward|Func|Select|_elementwise|_put|_add|_copy|_fill)|linearize_index|masked_(?:select|scatter)"
+    r"|_?scatter_gather|gatherKernel|scatterKernel|vectorized_gather|gatherTopK|sbtopk|searchsorted"
+    r"|[rR]adix_?[sS]ort|bitonicSort|segmented_sort|merge_sort"
 )
 _EMBEDDING = re.compile(r"(?i)embedding|compute_grad_weight")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("Kernels that scatter, gather or sort take {} per step ({})", slow[0].takes),
-            labels=("indexing per step", "indexing kernels per step"),
-            part=SAVED,
-            basis="time of the kernels that scatter, gather or sort",
-            advice=_ADVICE,
-        )
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "Kernels that scatter, gather or sort take {} per step ({})",
+        labels=("indexing per step", "indexing kernels per step"),
+        part=SAVED,
+        basis="time of the kernels that scatter, gather or sort",
+        advice=_ADVICE,
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
     return name_test(work_names(run), lambda name: bool(_BY_INDEX.search(name)) and not _EMBEDDING.search(name))
-
-
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 _ADVICE = (
@@ -85,14 +73,8 @@ _ADVICE = (
 
 
 def example(synth: Synth, fixed: bool) -> None:
-    indexing = 8 if fixed else 20
-    length = 80 + indexing
-    for step in range(4):
-        start = step * length
-        synth.host(f"ProfilerStep#{step}", "annotation", start, start + length)
-        synth.kernel(start, start + 80, "gemm", blocks_per_sm=4.0)
-        name = "void at::native::_scatter_gather_elementwise_kernel<128, 8>(int)"
-        synth.kernel(start + 80, start + length, name, blocks_per_sm=4.0)
+    name = "void at::native::_scatter_gather_elementwise_kernel<128, 8>(int)"
+    work_example(synth, name, 8 if fixed else 20, beside=80)
 
 
 RULE = Rule(check=check, example=example)

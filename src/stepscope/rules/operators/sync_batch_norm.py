@@ -25,12 +25,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
-from stepscope.core.run import Run, chain
+from stepscope.core.finding import Advice, Finding, Rule
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_findings
 from stepscope.rules.operators.lib.launchers import launched_inside
 
 __all__ = ["RULE"]
@@ -41,32 +39,21 @@ _LAYERS = pl.col("name").str.contains("SyncBatchNorm")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_busy, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("SyncBatchNorm waits for other ranks {} per step ({})", slow[0].takes),
-            labels=("statistics exchanged per step", "exchanges per step"),
-            part=SAVED,
-            basis="exposed collectives inside SyncBatchNorm",
-            advice=_ADVICE,
-            cause="configuration",
-        )
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "SyncBatchNorm waits for other ranks {} per step ({})",
+        labels=("statistics exchanged per step", "exchanges per step"),
+        part=SAVED,
+        basis="exposed collectives inside SyncBatchNorm",
+        advice=_ADVICE,
+        cause="configuration",
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
     return launched_inside(run, _LAYERS) & (device_work(run)["role"] == "communication")
-
-
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 _ADVICE = (

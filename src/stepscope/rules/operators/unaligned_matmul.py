@@ -26,13 +26,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_findings
 
 __all__ = ["RULE"]
 
@@ -42,40 +40,29 @@ _UNALIGNED = re.compile(r"(?=.*(gemm|s1688|s16816|h884|h1688))(?=.*(f16|bf16|h88
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = above(run.per_rank(_unaligned, chain), MIN_SHARE)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("Matmuls of unaligned sizes take {} per step ({})", slow[0].takes),
-            labels=("unaligned products per step", "kernels per step"),
-            part=SAVED,
-            basis="wider loads and larger tiles",
-            advice=(
-                Advice(
-                    text="Round sizes up to a multiple of 64",
-                    code="vocabulary = (vocabulary + 63) // 64 * 64  # before the model is built",
-                ),
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "Matmuls of unaligned sizes take {} per step ({})",
+        labels=("unaligned products per step", "kernels per step"),
+        part=SAVED,
+        basis="wider loads and larger tiles",
+        advice=(
+            Advice(
+                text="Round sizes up to a multiple of 64",
+                code="vocabulary = (vocabulary + 63) // 64 * 64  # before the model is built",
             ),
-            cause="model",
-            confidence="table",
-        )
+        ),
+        cause="model",
+        confidence="table",
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
     return (device_work(run)["role"] == "compute") & name_test(
         work_names(run), lambda name: bool(_UNALIGNED.match(name))
     )
-
-
-def _unaligned(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -26,13 +26,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from stepscope.analyses.lib.device_work import device_work, work_names
-from stepscope.analyses.lib.launch_lines import launch_lines
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Finding, Rule, Title
+from stepscope.core.finding import Advice, Finding, Rule
 from stepscope.core.kernels import name_test
-from stepscope.core.run import Run, chain
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.rules.operators.lib.chosen_work import Chosen, above, chosen_work, work_finding
+from stepscope.rules.operators.lib.chosen_work import work_findings
 from stepscope.rules.operators.lib.launchers import launched_inside
 
 __all__ = ["RULE"]
@@ -44,26 +42,24 @@ _TOGETHER = re.compile(r"multi_tensor|[Ff]used")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = tuple(one for one in above(run.per_rank(_busy, chain), MIN_SHARE) if one.count >= MANY)
-    if slow:
-        yield work_finding(
-            run,
-            slow,
-            _lines,
-            Title("The optimizer updates tensors one by one: {} per step ({})", slow[0].takes),
-            labels=("optimizer kernels per step", "optimizer launches per step"),
-            part=SAVED,
-            basis="fewer passes over the tensors of the optimizer",
-            advice=(
-                Advice(
-                    text="Update all tensors in one call",
-                    code="optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
-                ),
+    yield from work_findings(
+        run,
+        _chosen,
+        MIN_SHARE,
+        "The optimizer updates tensors one by one: {} per step ({})",
+        labels=("optimizer kernels per step", "optimizer launches per step"),
+        part=SAVED,
+        basis="fewer passes over the tensors of the optimizer",
+        advice=(
+            Advice(
+                text="Update all tensors in one call",
+                code="optimizer = torch.optim.AdamW(model.parameters(), fused=True)",
             ),
-            cause="configuration",
-            confidence="table",
-        )
+        ),
+        cause="configuration",
+        confidence="table",
+        fewest=MANY,
+    )
 
 
 def _chosen(run: Run) -> pl.Series:
@@ -73,14 +69,6 @@ def _chosen(run: Run) -> pl.Series:
     together = name_test(work_names(run), lambda name: _TOGETHER.search(name) is not None)
     ranks = pl.concat([work["rank"].filter(chosen & together), run.optional("optimizers", "rank")["rank"]]).unique()
     return chosen & ~work["rank"].is_in(ranks.implode())
-
-
-def _busy(run: Run) -> tuple[Chosen, ...]:
-    return chosen_work(run, _chosen(run))
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, _chosen(run))
 
 
 def example(synth: Synth, fixed: bool) -> None:

@@ -1,6 +1,6 @@
 """Time that chosen work takes on a device that is busy, per step: what goes when that work goes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -8,12 +8,19 @@ import polars as pl
 from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.launch_lines import launch_places
+from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
+from stepscope.analyses.lib.sample_work import need_gpu
 from stepscope.core.finding import Advice, Cause, Confidence, Evidence, Finding, Gain, Title, Value
 from stepscope.core.intervals import intersect, spans, subtract, total
-from stepscope.core.run import Run, stack
+from stepscope.core.run import Run, chain, stack
+from stepscope.core.synth import Synth
 
-__all__ = ["Chosen", "above", "chosen_work", "work_finding"]
+__all__ = ["Chosen", "above", "chosen_work", "work_example", "work_finding", "work_findings"]
+
+BLOCKS = 4.0  # per multiprocessor, of the kernels of examples: they fill the device
+
+Choose = Callable[[Run], pl.Series]
+"""A function of a module: which rows of `device_work` are meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +53,56 @@ def chosen_work(run: Run, chosen: pl.Series) -> tuple[Chosen, ...]:
 def above(found: tuple[Chosen, ...], share: float) -> tuple[Chosen, ...]:
     """Those that take more than this share of their step, largest share first."""
     return tuple(sorted((one for one in found if one.share > share), key=lambda one: -one.share))
+
+
+@dataclass(frozen=True, slots=True)
+class _OnBusyDevices:
+    """`chosen_work` of what a rule means; equal for the same `choose`, as `Run.per_rank` asks of functions."""
+
+    choose: Choose
+
+    def __call__(self, run: Run) -> tuple[Chosen, ...]:
+        return chosen_work(run, self.choose(run))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """`launch_lines` of what a rule means."""
+
+    choose: Choose
+
+    def __call__(self, run: Run) -> pl.DataFrame:
+        return launch_lines(run, self.choose(run))
+
+
+def work_findings(
+    run: Run,
+    choose: Choose,
+    least: float,
+    words: str,
+    *,
+    labels: tuple[str, str],
+    part: tuple[float, float],
+    basis: str,
+    advice: tuple[Advice, ...],
+    cause: Cause = "operator",
+    confidence: Confidence = "structural",
+    fewest: int = 0,
+) -> Iterator[Finding]:
+    """The finding of a rule about the work that `choose` means, if it takes more than `least` of the step.
+
+    `words` are of the title and have places for time and share; `fewest` is the least number of it per step. The rest
+    is as in `work_finding`. Raises MissingData without a GPU.
+    """
+    need_gpu(run)
+    found = run.per_rank(_OnBusyDevices(choose), chain)
+    slow = [one for one in above(found, least) if one.count >= fewest]
+    if slow:
+        title = Title(words, slow[0].takes)
+        yield work_finding(
+            run, slow, _Lines(choose), title, labels=labels, part=part, basis=basis, advice=advice, cause=cause,
+            confidence=confidence,
+        )  # fmt: skip
 
 
 def work_finding(
@@ -82,6 +139,16 @@ def work_finding(
         ranks=tuple(sorted(one.device.rank for one in slow)),
         where=launch_places(run.per_rank(lines, stack, only=worst.device.rank), worst.device.rank, worst.share),
     )
+
+
+def work_example(synth: Synth, name: str, took: float, *, beside: float = 90, other: str = "gemm") -> None:
+    """Steps of `beside` ms of another kernel and `took` ms of the kernel `name`, which is not there if that is 0."""
+    for step in range(4):
+        start = step * (beside + took)
+        synth.host(f"ProfilerStep#{step}", "annotation", start, start + beside + took)
+        synth.kernel(start, start + beside, other, blocks_per_sm=BLOCKS)
+        if took:
+            synth.kernel(start + beside, start + beside + took, name, blocks_per_sm=BLOCKS)
 
 
 def _of_device(run: Run, chosen: pl.Series, row: DeviceIdle) -> Chosen:
