@@ -91,12 +91,12 @@ def test_a_quantity_keeps_three_digits(value: float, unit: Unit) -> None:
     ("low", "high", "step", "expected"),
     [
         (12 * MS, 20 * MS, 150 * MS, "could save 8–13 % (12–20 ms per step)"),
-        (0, 20 * MS, 100 * MS, "could save 0–20 % (0–20 ms per step)"),
+        (0, 20 * MS, 100 * MS, "could save up to 20 % (20 ms per step)"),
         (12 * MS, 12 * MS, 100 * MS, "could save 12 % (12 ms per step)"),
         (400_000, 2 * MS, 100 * MS, "could save 0.4–2 % (0.4–2 ms per step)"),
         (12 * MS, 20 * MS, None, "could save 12–20 ms of the recorded time"),
         (90 * MS, 100 * MS, 100 * MS, "could save 90–100 % (90–100 ms per step)"),
-        (0, 0, 100 * MS, "could save 0 % (0 ns per step)"),
+        (0, 0, 100 * MS, "could save up to 0 % (0 ns per step)"),
     ],
 )
 def test_gain(low: int, high: int, step: int | None, expected: str) -> None:

@@ -43,9 +43,14 @@ FIGURES = (
     Evidence(label="num_workers", value=1240, unit="count", source="loaders"),
 )
 RUNNER = """
-const gainText = ({ times, shares }) =>
-  shares ? `could save ${shares} (${times} per step)` : `could save ${times} of the recorded time`;
-const { quantity, onAxis, plain, codeLines, figureText, gainParts, counted, signed } = require(process.argv[2]);
+const { quantity, onAxis, plain, codeLines, figureText, gainParts, isAtMost, mostOf, counted, signed } =
+  require(process.argv[2]);
+const gainText = (gain, ofSteps) => {
+  const { times, shares } = gainParts(gain, ofSteps);
+  if (!shares) return `could save ${times} of the recorded time`;
+  const [most, time] = mostOf(gain);
+  return isAtMost(gain) ? `could save up to ${most} (${time} per step)` : `could save ${shares} (${times} per step)`;
+};
 const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
 process.stdout.write(JSON.stringify({
   quantities: cases.quantities.map(([value, unit, decimal]) => quantity(value, unit, decimal)),
@@ -53,7 +58,7 @@ process.stdout.write(JSON.stringify({
   names: cases.names.map(([name, limit]) => plain(name, limit)),
   code: cases.code.map((code) => codeLines(code)),
   gains: cases.gains.map(([low_ns, high_ns, step_ns, ofSteps]) =>
-    gainText(gainParts({ low_ns, high_ns, step_ns }, ofSteps))),
+    gainText({ low_ns, high_ns, step_ns, curve: [] }, ofSteps)),
   figures: cases.figures.map((one) => figureText(one)),
   differences: cases.quantities.filter(([value]) => value !== null).map((one) => signed(...one)),
   counts: cases.counts.map((number) => counted(number, "step")),

@@ -135,7 +135,8 @@ def figure_text(evidence: Evidence) -> str:
 def gain_text(gain: Gain, *, of_steps: bool) -> str:
     """`could save 8–13 % (12–20 ms per step)`; without `of_steps`, where the source marks none, of all its time.
 
-    Of steps that need not be: `could save 75 % of all steps`. Of code whose replacement is unknown: `could save up to`.
+    Of steps that need not be: `could save 75 % of all steps`. Where it may be nothing, or the replacement of the code is
+    unknown: `could save up to`.
     """
     scale, suffix = _scale(gain.high_ns, _TIME_SCALES)
     times = _range(_digits(gain.low_ns / scale), _digits(gain.high_ns / scale))
@@ -144,7 +145,7 @@ def gain_text(gain: Gain, *, of_steps: bool) -> str:
     shares = f"{_range(_percent(gain.low_ns / gain.step_ns), _percent(gain.high_ns / gain.step_ns))} %"
     if gain.pool == "repeated-steps":
         return f"could save {shares} of all steps"
-    if gain.curve:
+    if gain.curve or not gain.low_ns:
         most = quantity(gain.high_ns / gain.step_ns, "ratio")
         return f"could save up to {most} ({_digits(gain.high_ns / scale)} {suffix} per step)"
     return f"could save {shares} ({times} {suffix} per step)"

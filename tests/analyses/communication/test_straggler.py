@@ -16,9 +16,15 @@ ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 STEPS = 12
 
 
-def job(arrivals: list[tuple[float, ...]], *, computes_from: tuple[float, ...] = (0, 0), waits: bool = False) -> Run:
+def job(
+    arrivals: list[tuple[float, ...]],
+    *,
+    computes_from: tuple[float, ...] = (0, 0),
+    waits: bool = False,
+    synth: Synth | None = None,
+) -> Run:
     """Steps of 100 ms: each rank computes until its collective begins, all leave it at 80 and compute on."""
-    synth = Synth()
+    synth = synth or Synth()
     for step, times in enumerate(arrivals):
         at = 100 * step
         for rank, arrives in enumerate(times):
@@ -35,6 +41,16 @@ def job(arrivals: list[tuple[float, ...]], *, computes_from: tuple[float, ...] =
             synth.host("cudaLaunchKernel", "runtime", at + 1, at + 2, rank=rank, correlation=step + 1)
             synth.kernel(at + 80, at + 99, rank=rank)
     return synth.run()
+
+
+def recorded(forwards: list[tuple[float, float]]) -> Synth:
+    """Steps of 100 ms of the probe, long after those that are traced, whose forward parts are these."""
+    synth = Synth()
+    for step, times in enumerate(forwards):
+        at = 2000 + 100 * step
+        for rank, forward in enumerate(times):
+            synth.step(step, at, at + 100, data_wait=None, forward=forward, backward=95 - forward, rank=rank)
+    return synth
 
 
 def test_a_rank_that_computes_longer() -> None:
@@ -67,6 +83,17 @@ def test_a_rank_that_is_late_for_no_reason_that_shows() -> None:
 def test_nobody_is_late_for_sure(arrivals: list[tuple[float, ...]]) -> None:
     assert late_rank(job(arrivals)) is None
     assert delay_by_late_rank(job(arrivals), 1) == 0
+
+
+def test_two_of_three_collectives_tell_where_all_recorded_steps_say_the_same() -> None:
+    arrivals = [(78, 58), (78, 58), (58, 60)]
+    assert late_rank(job(arrivals)) is None
+    found = late_rank(job(arrivals, synth=recorded([(40, 30)] * 25)))
+    assert found is not None
+    assert (found.rank, found.last, found.collectives) == (0, 2, 3)
+    assert found.delay == pytest.approx(40 * MS / 3)
+    for forwards in ([(40, 30)] * 15, [(40, 30), (30, 40)] * 20, [(34, 30)] * 25, [(30, 40)] * 25):
+        assert late_rank(job(arrivals, synth=recorded(forwards))) is None
 
 
 def test_nobody_is_late_within_the_uncertainty_of_the_clocks() -> None:

@@ -4,7 +4,7 @@ import type { App } from "../app";
 import type { Evidence, Finding, Gain } from "../document/types";
 import { copyButton } from "../dom/copy";
 import { element } from "../dom/element";
-import { codeLines, curvePoints, figureText, gainParts, mostOf, plain } from "../format/format";
+import { codeLines, curvePoints, figureText, gainParts, isAtMost, mostOf, plain } from "../format/format";
 import { showSteps } from "../timeline";
 import type { Words } from "../words/en";
 import { litBy } from "../timeline/lit";
@@ -47,7 +47,7 @@ export function gainWords(finding: Finding, app: App): string {
   const ofSteps = document.schema === "stepscope-report" && document.run.step_ns !== null;
   const { times, shares } = gainParts(finding.gain, ofSteps);
   if (shares && finding.gain.pool === "repeated-steps") return words.savesSteps(shares);
-  if (shares && finding.gain.curve.length) return words.savesAtMost(...mostOf(finding.gain));
+  if (shares && isAtMost(finding.gain)) return words.savesAtMost(...mostOf(finding.gain));
   return shares ? words.savesOfStep(shares, times) : words.savesOfRecording(times);
 }
 

@@ -92,6 +92,11 @@ export function gainParts(gain: Gain, ofSteps: boolean): { times: string; shares
   return { times, shares: `${range(percent(low), percent(high))} %` };
 }
 
+/** Whether a gain may be nothing, or the replacement of the code is unknown: then it is told as "up to". */
+export function isAtMost(gain: Gain): boolean {
+  return gain.curve.length > 0 || !gain.low_ns;
+}
+
 /** `82 %` and `49.1 ms` of a gain at most. */
 export function mostOf(gain: Gain): [string, string] {
   const [scale, suffix] = scaleOf(gain.high_ns, TIMES);

@@ -20,6 +20,9 @@ __all__ = ["LateRank", "delay_by_late_rank", "late_rank"]
 SURE = 3  # standard deviations above what chance gives: as rare as 1 in 700 where no rank is slow
 ALWAYS = 3  # collectives, all of which a rank enters last: with so few only a long delay tells it from chance
 LONG = 0.3  # of the step: no rank is late by as much, three times in a row, by chance
+NEARLY_EACH = 0.9  # of the steps: in so many a rank begins its backward later than all others
+MIN_STEPS = 20  # with so many that is no chance: 1 in 5,000 for two ranks that are alike
+EARLIER = 0.05  # of the step, which the others are ahead by then: less is no work of its own
 HALF = 0.5  # of the delay, which a longer wait for data or longer computing must account for to be its cause
 
 
@@ -53,7 +56,7 @@ def _late_rank(run: Run) -> LateRank | None:
         expected=(pl.col("collectives") / pl.col("ranks")).sum(),
     )  # fmt: skip
     rows = sums.sort("delay", "rank", descending=[True, False]).iter_rows(named=True)
-    late = [row for row in rows if _is_late(row) or _is_late_for_long(run, row)]
+    late = [row for row in rows if _is_late(row) or _is_late_for_long(run, row) or _is_late_in_each_step(run, row)]
     if not late:
         return None
     row = late[0]
@@ -79,6 +82,29 @@ def _is_late_for_long(run: Run, row: dict[str, float]) -> bool:
     """True if a rank is last each time, and by so much of the step that a few times are enough."""
     step = _mean_step(run, int(row["rank"])) if row["last"] == row["collectives"] >= ALWAYS else None
     return step is not None and bool(row["steps_known"]) and row["per_step"] >= LONG * step
+
+
+def _is_late_in_each_step(run: Run, row: dict[str, float]) -> bool:
+    """True if a rank is last to most of a few collectives, and begins its backward last in nearly each recorded step.
+
+    What a step does before backward waits for no other rank, so that the steps tell whose work is longer.
+    """
+    rank, last = int(row["rank"]), row["last"]
+    step = _mean_step(run, rank) if 2 * last > row["collectives"] else None
+    if step is None or row["delay"] <= last * (row["uncertainty"] or 0):
+        return False
+    ahead = _ahead(run, rank).to_list()
+    sure = len(ahead) >= MIN_STEPS and sum(time > 0 for time in ahead) >= NEARLY_EACH * len(ahead)
+    return sure and median(ahead) > EARLIER * step
+
+
+def _ahead(run: Run, rank: int) -> pl.Series:
+    """By what time in ns the last of the other ranks gets to its backward before this one, in steps of all of them."""
+    before = pl.col("forward") + pl.col("data_wait").fill_null(0)
+    steps = steady_steps(run).filter(pl.col("backward") > 0).select("rank", "step", before=before)
+    others = steps.filter(pl.col("rank") != rank).group_by("step").agg(others=pl.col("before").max())
+    own = steps.filter(pl.col("rank") == rank).join(others, on="step")
+    return own.select(pl.col("before") - pl.col("others"))["before"].drop_nulls()
 
 
 def _mean_step(run: Run, rank: int) -> float | None:
