@@ -1,4 +1,4 @@
-"""Each sample is many queries of a database. `--fixed` reads the rows of a batch by one."""
+"""Each sample is many queries of a database. `--fixed` reads the rows of a batch by one, `--without` none."""
 
 import sqlite3
 import tempfile
@@ -13,10 +13,10 @@ _SIDE = 16
 
 
 class Stored(Dataset[tuple[torch.Tensor, int]]):
-    """`count` pictures, whose rows of pixels are rows of a table; `batched`: one query for a batch."""
+    """`count` pictures, whose rows of pixels are rows of a table; `batched`: one query for a batch; `blank`: none."""
 
-    def __init__(self, path: Path, count: int, *, batched: bool) -> None:
-        self.path, self.count = path, count
+    def __init__(self, path: Path, count: int, *, batched: bool, blank: bool) -> None:
+        self.path, self.count, self.blank = path, count, blank
         self.connection: sqlite3.Connection | None = None
         if batched:
             self.__getitems__ = self._batch
@@ -30,8 +30,8 @@ class Stored(Dataset[tuple[torch.Tensor, int]]):
         return self.connection
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        rows = []
-        for line in range(3 * _SIDE):
+        rows = [bytes(3 * _SIDE * _SIDE)] if self.blank else []
+        for line in range(0 if self.blank else 3 * _SIDE):
             query = "SELECT pixels FROM lines WHERE picture = ? AND line = ?"
             rows.append(self._database().execute(query, (index % 256, line)).fetchone()[0])  # planted
         return _picture(b"".join(rows)), index % 10
@@ -50,7 +50,7 @@ def _picture(pixels: bytes) -> torch.Tensor:
 
 
 def main() -> None:
-    chosen = options(__doc__, steps=200)
+    chosen = options(__doc__, steps=200, without=True)
     workers = 1 if chosen.workers is None else chosen.workers
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pictures.db"
@@ -61,7 +61,7 @@ def main() -> None:
             )
             rows = ((p, line, noise[p, line].numpy().tobytes()) for p in range(256) for line in range(3 * _SIDE))
             made.executemany("INSERT INTO lines VALUES (?, ?, ?)", rows)
-        stored = Stored(path, chosen.steps * 64, batched=chosen.fixed)
+        stored = Stored(path, chosen.steps * 64, batched=chosen.fixed, blank=chosen.without)
         train(DataLoader(stored, batch_size=64, num_workers=workers), width=8)
 
 

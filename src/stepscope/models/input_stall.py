@@ -247,11 +247,16 @@ def gain(found: InputStall, changes: Sequence[LoaderChange], basis: str, beyond:
 
 
 def ceiling(found: InputStall, changes: Callable[[float], LoaderChange]) -> Gain:
-    """What is saved per step at most: without some code, which `changes` makes k times as fast; and at k = CURVE."""
-    most = gain(found, (changes(inf),), "without this code")
-    rows = predict(found.model, [changes(factor) for factor in CURVE])
-    saved = (min(max(0, found.now - row.step_ns), most.high_ns) for row in rows)
-    return replace(most, curve=tuple(zip(CURVE, saved, strict=True)))
+    """What is saved per step without some code, which `changes` makes k times as fast; and at k = CURVE.
+
+    No replacement saves more, so that the likeliest value counts, where other gains have the end of their range.
+    """
+    gone, *rows = predict(found.model, [changes(factor) for factor in (inf, *CURVE)])
+    most = max(0, found.now - gone.step_ns)
+    told = gain(found, (changes(inf),), "without this code")
+    saved = (min(max(0, found.now - row.step_ns), most) for row in rows)
+    curve = tuple(zip(CURVE, saved, strict=True))
+    return replace(told, low_ns=min(told.low_ns, most), high_ns=most, curve=curve)
 
 
 def part_ceiling(found: InputStall, part: LoadingStage) -> Gain:

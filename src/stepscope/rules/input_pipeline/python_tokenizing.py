@@ -17,7 +17,7 @@ time, pass whole batches to a compiled tokenizer in the collate function.
 ## How the gain is predicted
 The loader is simulated without tokenizing, as with stored token ids, and with tokenizing 2, 4 and 10 times faster. A
 compiled tokenizer with the same vocabulary took 2.5 times less CPU time than a simple Python one on whole batches. On
-single texts it took 1.6 times less. The range includes the known errors of the simulation.
+single texts it took 1.6 times less. All are the likeliest values of the simulation.
 
 ## When it is wrong
 A function named after tokens that does something else, such as counting them, is taken for a tokenizer. So is a

@@ -15,8 +15,8 @@ fits into memory.
 
 ## How the gain is predicted
 The loader is simulated without these queries, and with them 2, 4 and 10 times faster. One query for a batch of 64,
-instead of 48 for each sample, took a tenth of the CPU time where it was measured (SQLite). The range includes the known
-errors of the simulation.
+instead of 48 for each sample, took a tenth of the CPU time where it was measured (SQLite). All are the likeliest
+values of the simulation.
 
 ## When it is wrong
 A call named `execute` that asks no database counts as one. Queries that fetch large values gain less.

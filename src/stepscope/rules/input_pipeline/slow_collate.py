@@ -15,7 +15,7 @@ the longest of the batch with one call. Move work on single samples into `__geti
 
 ## How the gain is predicted
 The loader is simulated without this function: no replacement saves more. Then with the function 2, 4 and 10 times
-faster, as its replacement is not known yet. The range includes the known errors of the simulation.
+faster, as its replacement is not known yet. All are the likeliest values of the simulation.
 
 ## When it is wrong
 Some collate functions build the batch from indices, such as one that tokenizes texts. That is the right place: the work

@@ -15,8 +15,8 @@ first: work on pixels that are cropped later is wasted.
 
 ## How the gain is predicted
 The loader is simulated without this part: no replacement saves more. Then with the part 2, 4 and 10 times faster, as
-the replacement is not known yet. Ten is what one reached: nominally 20 times faster, it was measured at 10.6. The range
-includes the known errors of the simulation.
+the replacement is not known yet. Ten is what one reached: nominally 20 times faster, it was measured at 10.6. All
+are the likeliest values of the simulation.
 
 ## When it is wrong
 CPU time is charged to the part that triggers it. A picture is decoded when its pixels are first read, and only known
