@@ -15,7 +15,7 @@ class Reader(nn.Module):
         self.layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = self.head(self.layer(self.words(text)).mean(dim=1))
+        scores: torch.Tensor = self.head(self.layer(self.words(text)).mean(dim=1))  # planted
         return scores
 
 

@@ -39,7 +39,7 @@ CODE = re.compile(r"`[^`]*`|stepscope \w+ \w+ -- COMMAND|Tensor Cores?")
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 NAMES = {
     "name", "operator", "kernel", "module", "file", "function", "code", "line", "source", "launched by", "calls into",
-    "rule", "rules", "ended by", "the host was in", "longest host call", "collective", "group", "process",
+    "rule", "checks", "ended by", "the host was in", "longest host call", "collective", "group", "process",
 }  # fmt: skip
 """Headings of cells that hold names of others."""
 AS_THEY_ARE = re.compile(

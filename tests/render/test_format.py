@@ -154,7 +154,7 @@ def test_where_the_cpu_computes_no_sentence_speaks_of_an_accelerator(bound: Boun
             "Data-loading bound: 63 % of the 41.2 ms from first to last device work waits for data. "
             "No steps are marked.",
         ),
-        (1, "Data-loading bound: 63 % of one 41.2 ms step waits for data. From one step only."),
+        (1, "Data-loading bound: 63 % of one 41.2 ms step waits for data."),
         (2, "Data-loading bound: 63 % of each 41.2 ms step waits for data. From 2 steps only."),
         (9, "Data-loading bound: 63 % of each 41.2 ms step waits for data. From 9 steps only."),
         (10, "Data-loading bound: 63 % of each 41.2 ms step waits for data."),
@@ -167,7 +167,7 @@ def test_a_sentence_says_on_how_little_it_rests(steps: int | None, expected: str
 
 def test_a_sentence_without_a_limit_says_it_too() -> None:
     balanced = Verdict("balanced", None, 41_234_567, steps=1)
-    assert sentence(balanced) == "Balanced: nothing alone limits one 41.2 ms step. From one step only."
+    assert sentence(balanced) == "Balanced: nothing alone limits one 41.2 ms step."
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def opening_options(command: Command) -> Command:
         click.option("--dask", metavar="ADDRESS", help="Open ranks on the cluster of this Dask scheduler"),
         click.option(
             "-j", "--jobs", metavar="N", type=click.IntRange(min=1),
-            help="Processes for opening ranks [default: the cores there are]",
+            help="Processes for opening ranks [default: one per core]",
         ),
     ):  # fmt: skip
         command = option(command)

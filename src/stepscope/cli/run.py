@@ -102,7 +102,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
     shell_complete=_complete_file,
 )
 def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: bool, quiet: bool, **words: Any) -> None:
-    """Run COMMAND as it is, with the step clock in it, and say what limits it.
+    """Run COMMAND unchanged, time its steps, and say what limits it.
 
     The job's output, exit code and signals are its own; stepscope writes to stderr only. --set takes num_workers,
     prefetch_factor, persistent_workers, pin_memory, multiprocessing_context and worker_threads.

@@ -41,7 +41,7 @@ Examples:
 def COMMAND() -> None:
     """Measure other settings in short trials of the job. Print the fastest one and the line to change.
 
-    The script is not touched.
+    The script is not edited.
     """
 
 
@@ -49,7 +49,7 @@ def COMMAND() -> None:
     "loader",
     context_settings={"allow_interspersed_args": False},
     epilog=_EXAMPLES,
-    short_help="Workers, prefetching, pinned memory of the DataLoader that trains.",
+    short_help="Try num_workers, prefetch_factor and pin_memory of the training DataLoader.",
 )
 @click.option("--budget", metavar="TIME", default="5m", help="Time for all trials: 90s, 5m, 1h [default: 5m]")
 @click.option(

@@ -39,7 +39,7 @@ Examples:
 def COMMAND(paths: tuple[str, ...], compare: bool, no_browser: bool, host: str, port: int, **words: Any) -> None:
     """Serve PATH as a page: a run folder, a PyTorch trace, a folder of ranks, or a pattern in quotes.
 
-    The page is that of `report --format html`, with every table in full. By default only this machine can open it.
+    It is the page of `report --format html`, with all rows of every table. By default only this machine can open it.
     With another --host, every request needs the token in the printed address.
 
     Several PATHs are the ranks of one run. With --compare they are two runs. A folder of run folders opens as a

@@ -8,6 +8,7 @@ from stepscope.core.paths import AnyPath
 __all__ = ["foreign"]
 
 _OF_A_RUN = (b"STEPSCOPE-", re.compile(rb'^\s*\{\s*"format":\s*"stepscope-run"'))
+_READS = "this version reads traces of torch.profiler"
 _BY_CONTENT = (
     (b"\x89PNG", "a PNG picture"),
     (b"\xff\xd8\xff", "a JPEG picture"),
@@ -18,7 +19,7 @@ _BY_CONTENT = (
     (b"%PDF", "a PDF document"),
     (b"\x7fELF", "a program"),
     (b"PK\x03\x04", "a ZIP archive, as torch.save writes it"),
-    (b"SQLite format 3\x00", "an SQLite database, as Nsight Systems exports it"),
+    (b"SQLite format 3\x00", f"an SQLite database, as Nsight Systems exports it; {_READS}"),
     (b"\x89HDF", "an HDF5 file"),
     (b"PAR1", "a Parquet file"),
 )
@@ -71,7 +72,7 @@ def foreign(path: AnyPath, start: bytes) -> tuple[str, str] | None:
         if path.name.endswith(ending):
             return f"{kind}, not a trace", advice.replace("{path}", str(path)) or _beside(path)
     if start.lstrip()[:1] == b"{" and _OF_PADDLE.search(start):
-        return "a trace of Paddle's profiler; this version reads traces of torch.profiler", _OPEN_INSTEAD
+        return f"a trace of Paddle's profiler; {_READS}", _OPEN_INSTEAD
     return ("not JSON but a binary file", _OPEN_INSTEAD) if b"\x00" in start and not _is_utf16(start) else None
 
 

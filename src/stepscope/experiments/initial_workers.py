@@ -32,5 +32,5 @@ def simulated_workers(run: Run, numbers: Sequence[int]) -> int | None:
 def _waits_longest(run: Run) -> int:
     waits = enough_steps(run).group_by("rank").agg(pl.col("data_wait").mean()).drop_nulls()
     if waits.is_empty():
-        raise MissingData("waits for a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
+        raise MissingData("data wait of a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
     return int(waits.sort(["data_wait", "rank"], descending=[True, False])["rank"][0])

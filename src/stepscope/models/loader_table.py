@@ -69,5 +69,5 @@ def _known(run: Run, rank: int) -> int:
 def _slowest(run: Run) -> int:
     waits = enough_steps(run).filter(pl.col("data_wait").is_not_null()).group_by("rank").agg(pl.col("data_wait").mean())
     if waits.is_empty():
-        raise MissingData("waits for a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
+        raise MissingData("data wait of a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
     return int(waits.sort(["data_wait", "rank"], descending=[True, False])["rank"][0])

@@ -147,7 +147,7 @@ def fetches(run: Run, rank: int) -> npt.NDArray[np.float64]:
 def _steps(run: Run, rank: int) -> _Steps:
     table = enough_steps(run).filter((pl.col("rank") == rank) & pl.col("data_wait").is_not_null())
     if table.is_empty():
-        raise MissingData("waits for a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
+        raise MissingData("data wait of a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
     begins = table["tags"].list.contains("epoch-start").fill_null(False)
     begun, later = table.filter(begins), table.filter(~begins)
     starts = begun.height / table.height if later.height else 0.0

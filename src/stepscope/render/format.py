@@ -135,8 +135,8 @@ def figure_text(evidence: Evidence) -> str:
 def gain_text(gain: Gain, *, of_steps: bool) -> str:
     """`could save 8–13 % (12–20 ms per step)`; without `of_steps`, where the source marks none, of all its time.
 
-    Of steps that need not be: `could save 75 % of all steps`. Where it may be nothing, or the replacement of the code is
-    unknown: `could save up to`.
+    Of steps that need not be: `could save 75 % of all steps`. Where it may be nothing, or the replacement of the code
+    is unknown: `could save up to`.
     """
     scale, suffix = _scale(gain.high_ns, _TIME_SCALES)
     times = _range(_digits(gain.low_ns / scale), _digits(gain.high_ns / scale))

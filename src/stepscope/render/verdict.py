@@ -35,7 +35,7 @@ def sentence(verdict: Verdict) -> str:
     if verdict.bound == "device" and verdict.on_cpu:
         bound += " (CPU)"
     if verdict.late:
-        bound += ", which the others wait for"
+        bound += ", which the other waits for" if verdict.of_ranks == 2 else ", which the others wait for"
     whose = f" (figures of rank {verdict.rank})" if len(verdict.ranks) > 1 and verdict.rank is not None else ""
     return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_longest_gaps(verdict)}{_caution(verdict.steps)}"
 
@@ -122,4 +122,4 @@ def _caution(steps: int | None) -> str:
         return ""
     if steps == 0:
         return " No steps are marked."
-    return " From one step only." if steps == 1 else f" From {steps} steps only."
+    return "" if steps == 1 else f" From {steps} steps only."

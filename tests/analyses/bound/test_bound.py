@@ -122,6 +122,17 @@ def test_a_traced_window_tells_python_inside_the_model_from_operators() -> None:
     close(shares(synth.run()), host=0.04 + 0.348 - 0.105, limit="host")
 
 
+def test_a_traced_window_in_which_every_operator_is_tiny_tells_python_from_computing() -> None:
+    synth = cpu_job()
+    synth.host("ProfilerStep#20", "annotation", 2000, 2100)
+    for at in range(2000, 2040):
+        synth.host("aten::mul", "operator", at, at + 0.005)
+    synth.host("autograd::engine::evaluate_function: MulBackward0", "operator", 2040, 2040.005)
+    synth.host("autograd::engine::evaluate_function: MulBackward0", "operator", 2090, 2090.005)
+    synth.host("Optimizer.step#SGD.step", "annotation", 2090.005, 2100)
+    close(shares(synth.run()), host=1.0, device=0.0, limit="host")
+
+
 def test_without_samples_and_trace_only_what_is_outside_the_model_is_known() -> None:
     found = bound(cpu_job(wait=2, other=1).run()).row(0, named=True)
     close(found, input=0.02, host=0.01, device=None, limit="unknown")
@@ -139,6 +150,13 @@ def test_an_unobserved_loader_is_unknown_and_not_zero() -> None:
 def test_without_steps_says_how_to_record_them() -> None:
     with pytest.raises(MissingData, match="stepscope run"):
         bound(Synth().run())
+
+
+def test_without_steps_says_why_there_are_none() -> None:
+    synth = Synth().add("meta", source="run", key="no_steps", value="No step was recorded: nothing trained.")
+    with pytest.raises(MissingData) as missing:
+        bound(synth.run())
+    assert missing.value.how == "No step was recorded: nothing trained."
 
 
 def gpu_steps(count: int = 4) -> Iterator[tuple[Synth, float]]:

@@ -3,6 +3,7 @@
 import pytest
 
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
+from stepscope.analyses.steps.lib.empty_steps import not_empty
 from stepscope.analyses.steps.step_breakdown import step_breakdown
 from stepscope.core.errors import MissingData
 from stepscope.core.synth import MS, Synth
@@ -22,6 +23,19 @@ def spans(synth: Synth) -> list[tuple[int, float, float]]:
 def launch(synth: Synth, at: float, start: float, end: float, *, correlation: int, name: str = "gemm") -> Synth:
     synth.host("cudaLaunchKernel", "runtime", at, at + 1, correlation=correlation)
     return synth.kernel(start, end, name, correlation=correlation)
+
+
+def test_an_empty_step_is_left_out_but_not_one_of_the_same_number_of_another_profiler() -> None:
+    synth = Synth()
+    for step, at, operator in ((2, 0, True), (3, 10, False), (3, 100, True), (4, 110, True), (5, 120, False)):
+        synth.host(f"ProfilerStep#{step}", "annotation", at, at + 10)
+        if operator:
+            synth.host("aten::mm", "operator", at + 1, at + 9)
+    run = synth.run()
+    kept = adjusted_steps(run).filter(not_empty(run))
+    assert kept.select("step", "start").rows() == [(2, 0), (3, 100 * MS), (4, 110 * MS)]
+    nothing = Synth().host("ProfilerStep#2", "annotation", 0, 10).run()
+    assert not_empty(nothing).to_list() == [True]
 
 
 def test_each_instant_goes_to_the_first_cause_that_holds() -> None:

@@ -49,7 +49,7 @@ from stepscope.analyses.lib.host_order import HostOrder, host_order
 from stepscope.analyses.lib.markers import data_waits
 from stepscope.analyses.lib.result_tables import RANK, RECORD_TRACE, shaped
 from stepscope.analyses.lib.tb_step_bounds import adjusted_steps
-from stepscope.analyses.steps.lib.empty_steps import without_empty
+from stepscope.analyses.steps.lib.empty_steps import not_empty
 from stepscope.core.errors import MissingData
 from stepscope.core.intervals import Spans, within
 from stepscope.core.run import Analysis, Run
@@ -168,7 +168,7 @@ def _steps(run: Run, work: Work | None) -> pl.DataFrame:
     """number, rank, step, start, end: adjusted steps, and the whole recording of ranks that have device work only."""
     columns = ("rank", "step", "start", "end")
     try:
-        steps = without_empty(run, adjusted_steps(run).select(columns))
+        steps = adjusted_steps(run).select(columns).filter(not_empty(run))
     except MissingData:
         steps = pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64)).cast({"rank": pl.Int32})
     if work is not None:

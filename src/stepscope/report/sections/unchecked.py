@@ -17,12 +17,12 @@ def build(run: Run) -> list[Block]:
     if not by_need:
         return []
     rows = tuple((_named(rules, missing), missing, how) for (missing, how), rules in by_need.items())
-    return [Table("", (("rules", None), ("needs", None), ("how to get it", None)), rows)]
+    return [Table("", (("checks", None), ("needs", None), ("how to get it", None)), rows)]
 
 
 def _named(rules: list[str], missing: str) -> str:
     """The rules, but for those about accelerators in a job that has none: their names would only take room."""
-    return "all rules about accelerators" if missing == DEVICE_WORK else ", ".join(rules)
+    return "all checks about accelerators" if missing == DEVICE_WORK else ", ".join(rules)
 
 
 SECTION = Section(title="Not checked", order=30, group="quality", build=build)

@@ -75,7 +75,7 @@ class _Starts:
 def check(run: Run) -> Iterator[Finding]:
     table = enough_steps(run).filter(pl.col("data_wait").is_not_null())
     if table.is_empty():
-        raise MissingData("waits for a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
+        raise MissingData("data wait of a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
     found = [row for row in _starts(run, table) if row.low > MIN_SHARE * row.step]
     if not found:
         return

@@ -42,13 +42,21 @@ def cpu_shares(run: Run) -> tuple[Shares, ...]:
     """
     try:
         rows: tuple[Shares, ...] = run.per_rank(_cpu_shares, chain)
-    except MissingData:
-        rows = run.per_rank(whole_recordings, chain)
+    except MissingData as missing:
+        rows = _whole(run, missing)
     try:
         sent = {row.rank: row for row in exposed_communication(run) if row.source == "overlap"}
     except MissingData:
         return rows
     return tuple(_with_communication(row, sent[row.rank]) if row.rank in sent else row for row in rows)
+
+
+def _whole(run: Run, missing: MissingData) -> tuple[Shares, ...]:
+    """The rows of recordings without steps; where nothing else was recorded, `missing` says why there are none."""
+    try:
+        return run.per_rank(whole_recordings, chain)
+    except MissingData:
+        raise missing from None
 
 
 def _with_communication(row: Shares, sent: Exposed) -> Shares:
@@ -172,9 +180,10 @@ def _outside(run: Run, rank: int, row: dict[str, float]) -> float | None:
         )
     except MissingData:
         return None
-    if not table["in_operators"].sum():
+    own = [step for step in traced_steps(run) if step.rank == rank]
+    if not any(step.operators for step in own) or table.is_empty():
         return None
-    traced = sum(step.rank == rank for step in traced_steps(run))
+    traced = len(own)
     times = table.select("phase", "duration", "in_operators").rows()
     outside = 0.0
     for phase, whole, inside in times:

@@ -38,7 +38,7 @@ def input_waits(run: Run) -> tuple[InputWait, ...]:
         pl.col("data_wait", "duration", "backward").mean(), (start / pl.col("data_wait").sum()).alias("at_start")
     ).with_columns(pl.col("backward").fill_null(0.0))  # fmt: skip
     if means.is_empty():
-        raise MissingData("waits for a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
+        raise MissingData("data wait of a torch DataLoader", how="run it with `stepscope run -- COMMAND`")
     devices = _devices(run)
     return tuple(
         _of_device(run, row, devices[row.rank]) if row.rank in devices else row

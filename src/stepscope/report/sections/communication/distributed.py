@@ -130,8 +130,8 @@ def _within(close: pl.DataFrame) -> Text:
     same = f" The same holds for {many(others, 'more rank')}." if others else ""
     more = (Value(others, "count"),) if others else ()
     return Text(
-        "Rank {} entered {} of {} collectives last, by {} on average. That is within the uncertainty of {}, so the "
-        f"rank is not called late.{same}",
+        "Rank {} entered {} of {} collectives last, by {} on average. That is less than the uncertainty of its "
+        f"clock, {{}}, so it is not called late.{same}",
         (*values, *more),
     )
 

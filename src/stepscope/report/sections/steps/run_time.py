@@ -41,9 +41,11 @@ def build(run: Run) -> list[Block]:
 
 
 def _told(saving: Saving, wall: int) -> Text:
-    values = (Value(saving.low, "ns"), Value(saving.high, "ns"), Value(saving.high / wall, "ratio"))
+    number, most = Value(saving.number, "count"), (Value(saving.high, "ns"), Value(saving.high / wall, "ratio"))
+    if not saving.low:
+        return Text("Finding {} could save up to {}, {} of the run.", (number, *most))
     told = "Finding {} could save {} to {}, at most {} of the run."
-    return Text(told, (Value(saving.number, "count"), *values))
+    return Text(told, (number, Value(saving.low, "ns"), *most))
 
 
 def _part(block: FindingBlock) -> str:

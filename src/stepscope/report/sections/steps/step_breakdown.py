@@ -5,7 +5,8 @@ from dataclasses import replace
 import polars as pl
 
 from stepscope.analyses.device.device_time import device_time
-from stepscope.analyses.steps.lib.empty_steps import without_empty
+from stepscope.analyses.lib.sample_work import has_gpu
+from stepscope.analyses.steps.lib.empty_steps import not_empty
 from stepscope.analyses.steps.steady_steps import marks_steps
 from stepscope.analyses.steps.step_breakdown import step_breakdown
 from stepscope.core.errors import MissingData
@@ -30,15 +31,15 @@ _AS_KERNELS = (
     "Here, as in TensorBoard, collectives on a device count as kernels unless the trace links them to a call. "
     "For exposed communication see Devices and host load."
 )
-_AS_TENSORBOARD = (
-    "Traced steps only. As in TensorBoard, the host counts only while the device idles. The verdict may differ."
+_OF_A_DEVICE = (
+    "Traced steps only. As in TensorBoard, host time counts only while the device is idle, so shares can differ from "
+    "the verdict."
 )
 _NO_STEPS = "From the first to the last event: no steps are marked."
 
 
 def build(run: Run) -> list[Block]:
-    table = step_breakdown(run)
-    table = without_empty(run, table)
+    table = step_breakdown(run).filter(not_empty(run))
     means = table.select(pl.col(list(_KINDS)).mean()).row(0, named=True)
     parts = tuple(Bar(label, means[kind]) for kind, label in _KINDS.items() if means[kind])
     bars = Bars("One traced step, mean", "ns", parts)
@@ -47,7 +48,7 @@ def build(run: Run) -> list[Block]:
     return [
         bars,
         Text("One traced step.") if table.height == 1 else _mean_of(table),
-        Text(_AS_TENSORBOARD),
+        *([Text(_OF_A_DEVICE)] if has_gpu(run) else []),
         *_collectives(run),
     ]
 
