@@ -86,6 +86,7 @@ PLANTED = {
     "anomaly_mode": _loop("anomaly-mode"),
     "one_thread": _loop("one-thread"),
     "many_threads": _loop("too-many-threads"),
+    "few_cores": _loop("few-cores"),
     "sample_loop": _loop("sample-loop"),
     "time_loop": _loop("time-loop"),
     "parameter_loop": _loop("parameter-loop"),

@@ -47,8 +47,8 @@ def test_step_row(tmp_path: Path) -> None:
     }  # fmt: skip
     assert run.optional("processes").drop("source").row(0, named=True) == {
         "rank": 0, "pid": "4711", "rank_source": "RANK", "world_size": 2, "host": "n0", "framework": "torch 2.13.0",
-        "python": "3.12.1", "backend": None, "threads": None, "matmul_precision": None, "probe": "compiled",
-        "probe_cost": 900,
+        "python": "3.12.1", "backend": None, "threads": None, "affinity": None, "matmul_precision": None,
+        "probe": "compiled", "probe_cost": 900,
     }  # fmt: skip
     assert told(run) == {}
     assert meta(run)["command"] == '["python", "train.py"]'

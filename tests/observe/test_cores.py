@@ -58,4 +58,5 @@ def test_the_quota_is_the_tightest_there_is(tmp_path: Path, files: dict[str, str
 
 
 def test_this_machine_has_cores() -> None:
-    assert 0 < effective_cores().effective <= AFFINITY
+    cores = effective_cores()
+    assert 0 < cores.effective <= AFFINITY <= cores.machine

@@ -107,6 +107,7 @@ def torch_settings(torch: Any) -> dict[str, Any]:
         "kind": "torch",
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
+        "affinity": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "cuda": torch.version.cuda,
         "devices": _devices(torch),
         "matmul_precision": torch.get_float32_matmul_precision(),

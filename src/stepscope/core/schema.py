@@ -363,6 +363,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("python", pl.String, None, "version of Python"),
         Column("backend", pl.String, None, "communication backend"),
         Column("threads", pl.Int64, "count", "intra-operator threads"),
+        Column("affinity", pl.Int64, "count", "cores that the training thread may run on"),
         Column("probe", pl.String, None, "hooks of the step clock: compiled or python"),
         Column("matmul_precision", pl.String, None, "float32 matmul precision: highest, high or medium"),
         Column("probe_cost", pl.Int64, "ns", "what the probe costs each step, measured in the process"),

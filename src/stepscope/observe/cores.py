@@ -13,8 +13,10 @@ _V1_CONTROLLERS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cores:
-    """Cores by affinity (a count), by cgroup quota (None where there is no limit), and the smaller of the two."""
+    """Cores of the machine, cores by affinity (counts), by cgroup quota (None where there is no limit), and the smaller
+    of the last two."""
 
+    machine: int
     affinity: int
     cgroup_quota: float | None
     effective: float
@@ -26,10 +28,12 @@ def effective_cores(root: Path = Path("/")) -> Cores:
     `root` is where /proc and /sys are looked for. A quota is quota / period of cpu.max or cpu.cfs_quota_us
     (kernel documentation, cgroup-v2.rst, "CPU Interface Files").
     """
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    machine = os.cpu_count() or 1
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else machine
     quotas = [*_quotas_v2(root), *_quotas_v1(root)]
     quota = min(quotas, default=None)
-    return Cores(affinity=affinity, cgroup_quota=quota, effective=min(affinity, quota or affinity))
+    effective = min(affinity, quota or affinity)
+    return Cores(machine=machine, affinity=affinity, cgroup_quota=quota, effective=effective)
 
 
 def _quotas_v2(root: Path) -> list[float]:

@@ -135,6 +135,7 @@ def _add_identity(process: Process, torch: Row, distributed: Row, sink: Sink) ->
         python=word(about.get("python")),
         backend=word(distributed.get("backend")),
         threads=number(torch.get("threads")),
+        affinity=number(torch.get("affinity")),
         matmul_precision=word(torch.get("matmul_precision")),
         probe=word(about.get("probe")),
         probe_cost=number(about.get("probe_step_ns")),

@@ -29,16 +29,14 @@ from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.host.lib.setting_places import setting_places
 from stepscope.analyses.lib.sample_work import has_gpu
-from stepscope.analyses.operators.operators import operators
 from stepscope.core.finding import Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.thread_settings import SETS_THREADS, operator_threads, thread_advice
+from stepscope.models.thread_settings import SETS_THREADS, long_operators, operator_threads, thread_advice
 
 __all__ = ["RULE"]
 
-LONG = 100_000  # ns of an operator alone: shorter ones gain little from threads
 MIN_SHARE = 0.25  # of the step in such operators: half of half of it, on two cores, is 6 %
 IDLE = 0.5  # of the cores without a thread of the job's: others may need the rest
 
@@ -98,15 +96,8 @@ def _few_threads(run: Run) -> Iterator[_FewThreads]:
         if row["threads"] < free and idle >= IDLE * (row["cores"] - row["threads"] * row["ranks"]):
             yield _FewThreads(
                 rank=row["rank"], threads=row["threads"], free=free, job=row["job"], cores=row["cores"],
-                long=_long(run, row["rank"]) * row["step"], step=row["step"],
+                long=long_operators(run, row["rank"]) * row["step"], step=row["step"],
             )  # fmt: skip
-
-
-def _long(run: Run, rank: int) -> float:
-    """The share of the operators' own time that long ones have. Raises MissingData without a trace."""
-    own = operators(run).filter(pl.col("rank") == rank)
-    long = own.filter(pl.col("host_self") >= LONG * pl.col("calls"))
-    return float(long["host_self"].sum()) / max(float(own["host_self"].sum()), 1.0)
 
 
 def example(synth: Synth, fixed: bool) -> None:

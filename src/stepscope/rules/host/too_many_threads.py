@@ -21,7 +21,8 @@ lost nothing to 0.4 times: their library divides the work better, so their share
 
 ## When it is wrong
 Loader workers that use the cores make the main thread wait, too. If the data wait is large, look at the loader first.
-Threads that the job's own code starts are not counted.
+Threads that the job's own code starts are not counted. Where the code binds the job to fewer cores than it was started
+with, that is told instead.
 """
 
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ import polars as pl
 from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.host.lib.setting_places import setting_places
+from stepscope.analyses.lib.cores import launcher_cores
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.finding import Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.plural import plural
@@ -48,8 +50,11 @@ OTHERS = 0.5  # of the wait: with more of it other processes are to blame
 
 
 def check(run: Run) -> Iterator[Finding]:
-    threads = dict(operator_threads(run).select("rank", "on_host").iter_rows())
-    rows = [row for row in core_waits(run).iter_rows(named=True) if _too_many(row, threads.get(row["rank"], 0))]
+    threads, started = dict(operator_threads(run).select("rank", "on_host").iter_rows()), launcher_cores(run) or 0.0
+    rows = [
+        row for row in core_waits(run).iter_rows(named=True)
+        if threads.get(row["rank"], 0) > started and _too_many(row, threads[row["rank"]])
+    ]  # fmt: skip
     if not rows:
         return
     worst = max(rows, key=lambda row: row["waited"] / row["step"])
