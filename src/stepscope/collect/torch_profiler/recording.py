@@ -5,7 +5,9 @@ All but `_exceeded` runs in the training thread, outside torch's own annotations
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
+from time import sleep
 
 from .limits import Limit, call_in_main_thread
 from .tracer import STEP_MARK
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from .tracer import Tracer
 
 __all__ = ["Recording"]
+
+SETTLING_S = 0.002
+"""Threads of gloo end the annotation of a collective after those that wait for it have gone on, and had their core."""
 
 
 class Recording:
@@ -65,6 +70,8 @@ class Recording:
         self._state.traced = False
         if self._limit is not None:
             self._limit.stop()
+        if _communicates():
+            sleep(SETTLING_S)
         self.end_annotation()
         self._tracer.stop()
         return self._tracer
@@ -80,3 +87,9 @@ class Recording:
         else:
             self.overdue = "it grew past the events that a trace may have (trace_events)"
         call_in_main_thread(self._interrupt)
+
+
+def _communicates() -> bool:
+    """Whether the job has initialized torch.distributed."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and distributed.is_available() and bool(distributed.is_initialized())
