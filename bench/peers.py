@@ -47,7 +47,7 @@ def own(file: str) -> bool:
 def py_spy(binaries: Path, script: list[str], folder: Path) -> Counter[Line]:
     """Samples by line, of the job and its workers."""
     out = folder / "raw.txt"
-    options = ("record", "--subprocesses", "--rate", "100", "--format", "raw", "-o", str(out))
+    options = ("record", "--subprocesses", "--full-filenames", "--rate", "100", "--format", "raw", "-o", str(out))
     run([str(binaries / "py-spy"), *options, "--", str(binaries / "python"), *script], folder)
     found: Counter[Line] = Counter()
     for row in out.read_text().splitlines():
