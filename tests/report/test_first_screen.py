@@ -247,7 +247,7 @@ def test_one_steady_step_of_several_is_not_called_the_only_one() -> None:
     print_report(console_for(stream), assemble(synth.run()))
     found = " ".join(stream.getvalue().split())
     assert "of one 50 ms step" in found
-    assert "The averages elsewhere use 1 of 4 steps" in found
+    assert "Averages outside this chart use 1 of 4 steps" in found
 
 
 def test_the_bar_is_of_the_rank_that_the_verdict_is_about() -> None:

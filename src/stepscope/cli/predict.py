@@ -96,8 +96,8 @@ def COMMAND(
     --format json has whole nanoseconds.
 
     --calibrate runs the recorded command once more and stops it with SIGTERM after about 160 steps. The command
-    writes its checkpoints, logs and tracker entries again. In part of it, training gets batches that are ready. PATH
-    keeps the result for later predictions.
+    writes its checkpoints, logs and tracker entries again. In part of this trial, training gets batches that are
+    ready. PATH keeps the result for later predictions.
     """
     form = format_for(form, output, _SUFFIXES, "table")
     check_output(output)

@@ -1,4 +1,7 @@
-"""How many threads operators have, how much of the step more of them could share, and how to set their number."""
+"""How many threads operators have, how much of the step more of them could share, and how to set their number.
+
+With an example run for the rules about it.
+"""
 
 import polars as pl
 
@@ -6,8 +9,9 @@ from stepscope.analyses.operators.operators import operators
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice
 from stepscope.core.run import Run
+from stepscope.core.synth import MS, Synth
 
-__all__ = ["SETS_THREADS", "long_operators", "operator_threads", "thread_advice"]
+__all__ = ["SETS_THREADS", "long_operators", "operator_threads", "thread_advice", "thread_example"]
 
 LONG = 100_000  # ns of an operator alone: shorter ones gain little from threads
 
@@ -43,3 +47,22 @@ def thread_advice(threads: int) -> tuple[Advice, ...]:
             language="shell",
         ),
     )
+
+
+def thread_example(synth: Synth, *, threads: int, computing: float, affinity: int | None = None) -> None:
+    """Steps of `computing` ms in long operators on a machine of two cores, one for each thread."""
+    synth.add("meta", source="run.json", key="cores", value='{"machine": 2, "affinity": 2, "effective": 2}')
+    synth.add("processes", rank=0, host="n0", threads=threads, affinity=affinity)
+    for step in range(12):
+        start, traced = step * computing, step >= 10
+        tags = ("traced",) if traced else ()
+        synth.step(step, start, start + computing, forward=30, backward=computing - 30, optimizer=0, tags=tags)
+        if traced:
+            synth.host(f"ProfilerStep#{step}", "annotation", start, start + computing)
+            synth.host("aten::convolution", "operator", start, start + 30)
+            name = "autograd::engine::evaluate_function: ConvolutionBackward0"
+            synth.host(name, "operator", start + 30, start + computing, forward_thread=1, sequence=step)
+        time = int((start + computing / 2) * MS)
+        synth.add("system", time=time, what="core wait", value=0.0, unit="ratio")
+        synth.add("system", time=time, rank=None, what="job CPU", value=0.1 + 0.9 * threads, unit="cores")
+        synth.add("system", time=time, rank=None, what="other CPU", value=0.02, unit="cores")

@@ -41,5 +41,5 @@ def test_each_rank_has_the_mean_of_its_own_samples_while_it_trained() -> None:
 def test_nobody_watched() -> None:
     synth = two_ranks()
     synth.add("system", rank=None, time=600 * MS, what="job CPU", value=1.0, unit="cores")
-    with pytest.raises(MissingData, match="waits of the job for a core"):
+    with pytest.raises(MissingData, match="record of core waits"):
         core_waits(synth.run())

@@ -222,7 +222,7 @@ def test_which_steps_the_means_are_over_stands_beside_their_chart() -> None:
     *_, words = SECTIONS.get("step-times").build(full())
     assert isinstance(words, Text)
     assert (
-        words.text == "The averages elsewhere use {} of {} steps. Their median is {}. "
+        words.text == "Averages outside this chart use {} of {} steps. Their median is {}. "
         "Left out: {} traced or next to tracing, {} warm-up."
     )
     assert [value.value for value in words.values] == [34, 40, 100 * MS, 3, 3]

@@ -44,7 +44,7 @@ def compute(run: Run) -> pl.DataFrame:
         if waited is not None and job is not None and others is not None and cores:
             rows.append((rank, int(waited * step), int(step), job, others, cores))
     if not rows:
-        raise MissingData("waits of the job for a core", how=_HOW)
+        raise MissingData("record of core waits", how=_HOW)
     return table(rows, COLUMNS)
 
 

@@ -33,7 +33,13 @@ from stepscope.core.finding import Evidence, Finding, Gain, Rule, Title, Value
 from stepscope.core.plural import plural
 from stepscope.core.run import Run
 from stepscope.core.synth import Synth
-from stepscope.models.thread_settings import SETS_THREADS, long_operators, operator_threads, thread_advice
+from stepscope.models.thread_settings import (
+    SETS_THREADS,
+    long_operators,
+    operator_threads,
+    thread_advice,
+    thread_example,
+)
 
 __all__ = ["RULE"]
 
@@ -101,22 +107,8 @@ def _few_threads(run: Run) -> Iterator[_FewThreads]:
 
 
 def example(synth: Synth, fixed: bool) -> None:
-    computing = 55 if fixed else 95
-    synth.add("meta", source="run.json", key="cores", value='{"effective": 2}')
-    synth.add("processes", rank=0, host="n0", threads=2 if fixed else 1)
-    for step in range(12):
-        start, traced = step * computing, step >= 10
-        tags = ("traced",) if traced else ()
-        synth.step(step, start, start + computing, forward=30, backward=computing - 30, optimizer=0, tags=tags)
-        if traced:
-            synth.host(f"ProfilerStep#{step}", "annotation", start, start + computing)
-            synth.host("aten::convolution", "operator", start, start + 30)
-            name = "autograd::engine::evaluate_function: ConvolutionBackward0"
-            synth.host(name, "operator", start + 30, start + computing, forward_thread=1, sequence=step)
-        time = int((start + computing / 2) * 1_000_000)
-        synth.add("system", time=time, what="core wait", value=0.0, unit="ratio")
-        synth.add("system", time=time, rank=None, what="job CPU", value=1.9 if fixed else 1.0, unit="cores")
-        synth.add("system", time=time, rank=None, what="other CPU", value=0.02, unit="cores")
+    threads, computing = (2, 55) if fixed else (1, 95)
+    thread_example(synth, threads=threads, computing=computing)
 
 
 RULE = Rule(check=check, example=example)

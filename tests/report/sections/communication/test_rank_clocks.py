@@ -34,7 +34,9 @@ def rows(blocks: list[Block]) -> list[tuple[object, ...]]:
 def test_clocks_of_three_hosts() -> None:
     run = job({0: 0, 1: 17, 2: -3}, {0: "a", 1: "b", 2: "a"}).run()
     (summary, warning) = words(run)
-    assert summary.startswith("Against the clock of rank 0, from shared collectives, 2 of 2 were measured.")
+    assert summary.startswith(
+        "Against the clock of rank 0, those of 2 of 2 other ranks were measured, from shared collectives."
+    )
     assert "The largest offset is 17 ms, the largest uncertainty 1 ms" in summary
     assert warning.startswith("Rank 2 and rank 0 run on one host, but their clocks differ by -3 ms ± 1 ms")
     assert rows(SECTION.build(run)) == [

@@ -39,8 +39,9 @@ def _summary(table: pl.DataFrame) -> Text:
             f"Do not compare times across ranks: against rank {{}}, {{}} of {clocks} could be measured.", compared
         )
     text = (
-        "Against the clock of rank {}, from shared collectives, {} of {} were measured. The largest offset is {}, the "
-        "largest uncertainty {}. Waits for other ranks use each rank's own clock and need no offset."
+        "Against the clock of rank {}, those of {} of {} other ranks were measured, from shared collectives. The "
+        "largest offset is {}, the largest uncertainty {}. Waits for other ranks use each rank's own clock and "
+        "need no offset."
     )
     largest = known.select(pl.col("offset").abs().max(), pl.col("uncertainty").max()).row(0)
     return Text(text, (*compared, *(Value(value, "ns") for value in largest)))

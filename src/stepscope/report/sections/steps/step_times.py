@@ -69,7 +69,7 @@ def _used(recorded: pl.DataFrame, steady: pl.DataFrame) -> list[Block]:
     every, used = (int(table["weight"].sum()) for table in (recorded, steady))
     text, values = f"Averages in this report use all {many(every, 'step')}", [Value(every, "count")]
     if used < every:
-        text, values = f"The averages elsewhere use {{}} of {many(every, 'step')}", [Value(used, "count"), *values]
+        text, values = f"Averages outside this chart use {{}} of {many(every, 'step')}", [Value(used, "count"), *values]
     if ranks > 1:
         text, values = f"{text} of {many(ranks, 'rank')}", [*values, Value(ranks, "count")]
     text, values = text + ". Their median is {}", [*values, Value(_median(steady), "ns")]
