@@ -38,8 +38,9 @@ def _summary(table: pl.DataFrame) -> Text:
         return Text(
             f"Do not compare times across ranks: against rank {{}}, {{}} of {clocks} could be measured.", compared
         )
+    others = many(table.height, "other rank")
     text = (
-        "Against the clock of rank {}, those of {} of {} other ranks were measured, from shared collectives. The "
+        f"Against the clock of rank {{}}, those of {{}} of {others} were measured, from shared collectives. The "
         "largest offset is {}, the largest uncertainty {}. Waits for other ranks use each rank's own clock and "
         "need no offset."
     )
