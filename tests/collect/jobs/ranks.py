@@ -55,12 +55,18 @@ def train(folder: str) -> None:
     dist.barrier()
 
 
+def leave() -> None:
+    """Torch 2.13, bare or not, aborts if gloo's thread still drops the last call when Python ends."""
+    dist.destroy_process_group()
+    time.sleep(0.1)
+
+
 def spawned(rank: int, folder: str) -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2, timeout=timedelta(seconds=60)
     )
     train(folder)
-    dist.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":
@@ -69,4 +75,4 @@ if __name__ == "__main__":
     else:
         dist.init_process_group("gloo", timeout=timedelta(seconds=60))
         train(sys.argv[1])
-        dist.destroy_process_group()
+        leave()
