@@ -1,4 +1,4 @@
-"""stepscope tells why the training of a neural network is slow: measured, not guessed.
+"""stepscope finds out why the training of a neural network is slow, what would fix it, and how much that saves.
 
 This package is imported inside the user's training process as well, so that it imports nothing by itself: `open` is
 fetched when it is asked for.

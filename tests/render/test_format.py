@@ -218,6 +218,17 @@ def test_a_verdict_without_figures_invents_none() -> None:
     assert "kernels take 85 % (up to 91 % without the profiler's cost)" in sentence(
         Verdict("device", 0.85, 40_000_000, share_unrecorded=0.91)
     )
+    late = Verdict("communication", 0.27, 615_000_000, unexplained=0.31)
+    assert sentence(late) == (
+        "Partly communication-bound: exposed communication takes 27 % of each 615 ms step. The device idles 31 % of "
+        "each 615 ms step for a reason not in the trace."
+    )
+    gap = Verdict("device", 0.0206, 474e6, steps=0, unexplained=0.978, gaps=((463e6, "hipMemcpyWithStream"),))
+    assert sentence(gap) == (
+        "Compute-bound: kernels take 94 % of the time that the trace explains. The device idles 98 % of the 474 ms "
+        "from first to last device work for a reason not in the trace. Longest gap: 463 ms in hipMemcpyWithStream. "
+        "No steps are marked."
+    )
     assert sentence(Verdict("unknown", None, None, "no step was recorded")) == "Unknown: no step was recorded."
     assert sentence(Verdict("unknown", None, None)) == "Unknown: the run does not say where its time goes."
 

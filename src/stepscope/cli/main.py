@@ -204,7 +204,7 @@ def _interrupt(_number: int, frame: FrameType | None) -> None:
 
 COMMANDS = Commands(
     name="stepscope",
-    help="Why is my training slow, what would fix it, and by how much: measured, not guessed.",
+    help="Find out why training is slow, what would fix it, and how much that saves.",
     epilog=_EXAMPLES,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

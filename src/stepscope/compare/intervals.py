@@ -10,7 +10,7 @@ from stepscope.core.report import Interval
 
 __all__ = ["intervals_of"]
 
-_OTHERWISE = "what a trend in a run, or other programs on its cores, can have done"
+_OTHERWISE = "a trend in a run, or other programs on its cores,"
 
 
 def intervals_of(comparison: Comparison) -> Iterable[Interval]:
@@ -46,7 +46,7 @@ def _interval(title: str, ratio: Ratio, outcome: Outcome, meaning: str) -> Inter
 
 def _meaning(ratio: Ratio, outcome: Outcome) -> str:
     leaves_out = ratio.low > 1 or ratio.high < 1
-    also = f", even widened by {_OTHERWISE}" if outcome.allowed > 1 else ""
+    also = f", even if {_OTHERWISE} slowed one down" if outcome.allowed > 1 else ""
     match outcome.kind:
         case "faster":
             return f"A difference: the whole interval is above 1{also}."
@@ -62,7 +62,7 @@ def _meaning(ratio: Ratio, outcome: Outcome) -> str:
     if "few-steps" in causes:
         return "Inconclusive: too few steps."
     if leaves_out and outcome.allowed > 1:
-        return f"Inconclusive: widened by {_OTHERWISE}, the interval includes 1."
+        return f"Inconclusive: {_OTHERWISE} could explain the difference."
     if "wide" in causes:
         return "Inconclusive: the interval includes 1 and is wide."
-    return f"Inconclusive: the interval includes 1, and widened by {_OTHERWISE} it is wide."
+    return f"Inconclusive: the interval includes 1, and {_OTHERWISE} could hide a difference."

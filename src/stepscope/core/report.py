@@ -77,6 +77,7 @@ class Verdict:
     the idle time of a trace without steps.
     `core_wait` is the part of the share in which the training process is ready but has no core: of an input share, as
     its loader's workers have them, of a device share on the CPU, whoever has them.
+    `unexplained` is the share of the step in which the device idles and the trace shows no reason.
     `late`: the other ranks wait for this one, which computes longer.
     `next_step` is what to record, or to do, so that more is known; empty where nothing is missing.
     """
@@ -96,6 +97,7 @@ class Verdict:
     likely: bool = False
     gaps: tuple[tuple[float, str], ...] = ()
     core_wait: float = 0.0
+    unexplained: float = 0.0
     late: bool = False
     next_step: str = ""
 

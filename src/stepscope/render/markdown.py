@@ -192,7 +192,9 @@ def _finding(rule: str, finding: Finding, report: Report | Page) -> list[str]:
         gain = escape(gain_text(finding.gain, of_steps=report.of_steps))
         lines += [f"**{gain}**, {_with_commands(basis_texts(finding.gain)[0])}.", ""]
     lines += [f"Rule {_code(rule)}, cause: {escape(finding.cause)}.", ""]
-    lines += [f"- {escape(plain(e.label))}: {escape(figure_text(e))} ({_code(e.source)})" for e in finding.evidence]
+    lines += [
+        f"- {escape(plain(e.label))}: {escape(figure_text(e))} (table {_code(e.source)})" for e in finding.evidence
+    ]
     for place in finding.where:
         source = f": {_code(place.text.strip())}" if place.text.strip() else ""
         lines.append(f"- {_code(place_text(place))}{source}")

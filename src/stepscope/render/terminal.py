@@ -262,7 +262,9 @@ def print_finding(
     if finding.gain:
         _print_field(console, "basis", basis_texts(finding.gain)[0])
     for evidence in finding.evidence:
-        _print_field(console, "evidence", f"{plain(evidence.label)} {figure_text(evidence)} [{plain(evidence.source)}]")
+        _print_field(
+            console, "evidence", f"{plain(evidence.label)} {figure_text(evidence)} (table {plain(evidence.source)})"
+        )
     for place in finding.where:
         _print_field(console, "where", _place_line(place))
     for advice in finding.advice:

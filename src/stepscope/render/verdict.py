@@ -9,6 +9,7 @@ __all__ = ["sentence"]
 _FEW_STEPS = 10  # one step of fewer, twice as long as the others, moves the mean by more than a tenth
 _RANKS_NAMED = 8  # one common machine; more are a number
 _MOST = 0.5  # of the step: a limit that holds less of it is told as a part
+_AS_A_LIMIT = 0.1  # of the step: what limits a step takes as much of it
 _WORTH_A_RANGE = 0.02  # of the step: two runs differ by as much
 _BOUNDS = {
     "input": "Data-loading bound",
@@ -37,7 +38,8 @@ def sentence(verdict: Verdict) -> str:
     if verdict.late:
         bound += ", which the other waits for" if verdict.of_ranks == 2 else ", which the others wait for"
     whose = f" (figures of rank {verdict.rank})" if len(verdict.ranks) > 1 and verdict.rank is not None else ""
-    return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{_longest_gaps(verdict)}{_caution(verdict.steps)}"
+    more = f"{_unexplained(verdict, of_step)}{_longest_gaps(verdict)}{_caution(verdict.steps)}"
+    return f"{bound}: {_limit(verdict, share, of_step)}{whose}.{more}"
 
 
 def _partly(verdict: Verdict) -> str:
@@ -61,6 +63,9 @@ def _limit(verdict: Verdict, share: str, of_step: str) -> str:
             return f"the device idles {share} waiting for the host"
         case "device" if verdict.core_wait:
             return f"operators compute {share} and wait {quantity(verdict.core_wait, 'ratio')} for a CPU core"
+        case "device" if verdict.unexplained >= _AS_A_LIMIT:
+            of_explained = (verdict.share or 0.0) / (1 - verdict.unexplained)
+            return f"kernels take {quantity(of_explained, 'ratio')} of the time that the trace explains"
         case "device":
             return f"{'operators' if verdict.on_cpu else 'kernels'} take {share}"
         case "communication":
@@ -108,6 +113,14 @@ def _share(verdict: Verdict) -> str:
     if without > recorded:  # of a shorter step
         return f"{share} (up to {other} without the profiler's cost)"
     return f"{share} ({other.removesuffix(' %')}–{share} without the profiler's cost)"
+
+
+def _unexplained(verdict: Verdict, of_step: str) -> str:
+    """Idle time that is nobody's, where it is as much as a limit."""
+    if verdict.unexplained < _AS_A_LIMIT:
+        return ""
+    share = quantity(verdict.unexplained, "ratio")
+    return f" The device idles {share} of {of_step} for a reason not in the trace."
 
 
 def _longest_gaps(verdict: Verdict) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.bound.bound import LIMIT, bound
 from stepscope.analyses.bound.lib.bound_shares import record_without
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.host.core_waits import core_waits
@@ -50,7 +50,7 @@ _CAPTURED = (
     "kernels are captured into a device graph here, they do not run: trace a replay of the graph to see their times"
 )
 _MEMORY_ONLY = f"this file holds memory and no times; for those, {RECORD_TRACE}"
-_SEE_GAPS = "see what the host did in them: `stepscope show idle_gaps PATH`"
+_SEE_GAPS = "see what the host did in the longest gaps: `stepscope show idle_gaps PATH`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +250,8 @@ def _verdict(run: Run) -> Verdict:
         return Verdict("unknown", None, None, "no rank has steady steps")
     opened, world_size = _ranks(run)
     steps = _steps(run, row["rank"])
-    gaps = _gaps(run, row["rank"], row["host"] * row["step"]) if row["limit"] == "host" and not steps else ()
+    idle = row["unexplained"] + (row["host"] if row["limit"] == "host" else 0.0)
+    gaps = _gaps(run, row["rank"], idle * row["step"]) if idle >= LIMIT and not steps else ()
     share = row["device"] if row["limit"] == "balanced" else row.get(row["limit"])
     slowed_by = row["slowed_by"] if row["likely"] else ()
     return Verdict(
@@ -268,6 +269,7 @@ def _verdict(run: Run) -> Verdict:
         share_unrecorded=_unrecorded(row, share),
         likely=row["likely"],
         gaps=gaps,
+        unexplained=row["unexplained"],
         late=row["limit"] == "device" and row["rank"] == awaited_rank(run),
         core_wait=row["cpu_contention"] if row["limit"] == "input" else _core_wait(run, row),
         next_step=_SEE_GAPS if gaps else record_without(slowed_by) if slowed_by else row["how"] or "",

@@ -114,7 +114,11 @@ def _to_see_limits(run: Run, diagnosis: Diagnosis) -> list[Block]:
 
 def _to_check_more(run: Run, diagnosis: Diagnosis) -> list[Block]:
     how = _next(run, diagnosis)
-    return [Text(f"Next: {how}, for the checks that need more data.")] if how else []
+    if not how:
+        return []
+    return [
+        Text(f"Next: {how}." if diagnosis.verdict.next_step else f"Next: {how}, for the checks that need more data.")
+    ]
 
 
 def _found_nothing(diagnosis: Diagnosis, path: str) -> tuple[str, list[Value]]:

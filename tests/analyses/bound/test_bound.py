@@ -183,6 +183,18 @@ def test_a_gpu_that_waits_for_nothing_but_launches_is_host_bound() -> None:
     close(shares(synth.run()), host=0.39, device=0.61, limit="host")
 
 
+@pytest.mark.parametrize(("busy", "limit"), [(50, "host"), (65, "device"), (55, "host")])
+def test_idle_time_after_a_launch_is_not_the_host_s(busy: int, limit: str) -> None:
+    """A kernel is launched 80 ms into a step and starts 19 ms later: nothing in the trace was at work."""
+    for synth, start in gpu_steps():
+        synth.host("cudaLaunchKernel", "runtime", start + 79, start + 80, correlation=int(start) + 1)
+        synth.kernel(start, start + busy)
+        synth.kernel(start + 99, start + 100, correlation=int(start) + 1)
+    found = bound(synth.run()).row(0, named=True)
+    close(found, unexplained=0.19, host=(80 - busy) / 100, device=(busy + 1) / 100)
+    assert found["limit"] == limit
+
+
 def test_exposed_communication_and_copies() -> None:
     for synth, start in gpu_steps():
         synth.kernel(start, start + 60)

@@ -60,7 +60,7 @@ def test_two_hosts_seventeen_milliseconds_apart() -> None:
     assert found["time"] == (1001 + 1191.2) / 2 * MS
 
 
-@pytest.mark.parametrize(("clock", "status"), [(0, "same-host-agrees"), (17, "same-host-differs")])
+@pytest.mark.parametrize(("clock", "status"), [(0, "same-clock"), (17, "other-clock")])
 def test_ranks_of_one_host_are_measured_too(clock: float, status: str) -> None:
     rows = by_rank(job([(0, 1)], {0: 0, 1: clock}, hosts={0: "a", 1: "a"}).run())
     assert (rows[1]["status"], rows[1]["offset"]) == (status, clock * MS)

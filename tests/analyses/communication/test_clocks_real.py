@@ -33,6 +33,6 @@ def test_real_ranks_of_one_host_agree_and_the_late_one_waits_least(tmp_path: Pat
     assert waits[True] < waits[False]
 
     for row in clock_offsets(run).filter(pl.col("rank") > 0).iter_rows(named=True):
-        assert row["status"] == "same-host-agrees"
+        assert row["status"] == "same-clock"
         assert row["low"] <= 0 <= row["high"]
         assert row["matched"] == 2 * STEPS

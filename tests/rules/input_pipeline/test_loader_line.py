@@ -9,7 +9,7 @@ from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER
 from stepscope.core.finding import Place
 from stepscope.core.report import FindingBlock
 from stepscope.core.run import Run
-from stepscope.core.synth import build
+from stepscope.core.synth import Synth, build
 from stepscope.report.diagnose import RULES, _once_per_place
 
 LINE = Place(file="/home/me/train.py", line=61, symbol=MAKES_LOADER)
@@ -40,3 +40,27 @@ def test_several_settings_of_one_line_are_several_findings() -> None:
     elsewhere = replace(finding, where=(replace(LINE, symbol="main"),))
     same = [FindingBlock(block.rule, elsewhere) for block in blocks]
     assert _once_per_place(same) == same[:1]
+
+
+def test_a_line_that_contains_the_training_loop_is_none_to_make_cheaper() -> None:
+    """Lightning loads and trains below one line of the script; the data set's own line is the one to change."""
+    script, pictures = "/home/me/train.py:40 main", "/home/me/pictures.py:30 __getitem__"
+    for inner, told in (
+        ([script, pictures], "line cheaper (pictures.py:30)"),
+        ([script], "loads cheaper (train.py:40)"),
+    ):
+        synth = Synth()
+        for step in range(20):
+            synth.step(step, 100 * step, 100 * step + 100, data_wait=30, forward=30, backward=35, optimizer=5)
+            for phase, weight, frames in (
+                ("data_wait", 30, inner),
+                ("forward", 30, [script]),
+                ("backward", 40, [script]),
+            ):
+                file, line = frames[-1].split(" ")[0].split(":")
+                synth.sample(
+                    step, 100 * step, weight, phase, file, int(line), function=frames[-1].split(" ")[1], frames=frames,
+                    text="load", call="torch/nn/modules/linear.py:125 forward",
+                )  # fmt: skip
+        (finding,) = RULES.get("input-bound").check(synth.run())
+        assert any(told in advice.text for advice in finding.advice), [advice.text for advice in finding.advice]

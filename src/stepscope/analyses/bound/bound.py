@@ -5,9 +5,9 @@ data wait, on a GPU only where it leaves the device without work. Where the CPU 
 `cpu_contention`. Then the main thread was ready to run, but workers of a slow loader used the cores.
 
 `host` is time in which neither device nor model computes and nothing waits for the loader. On a GPU it is the device's
-idle time that is no data wait. On a CPU it is the time outside forward, backward and optimizer. Operators of the model
-found there by samples (validation) do not count. Other lines inside the model do, and so does what a traced window
-shows outside operators.
+idle time that is neither data wait nor `unexplained`. On a CPU it is the time outside forward, backward and optimizer.
+Operators of the model found there by samples (validation) do not count. Other lines inside the model do, and so does
+what a traced window shows outside operators.
 
 `device` is computing: kernels on a GPU, else the rest of the step. `communication` and `memory` are exposed collectives
 and copies. Where the CPU computes, communication is gloo's time without waits for other ranks. Null means that the run
@@ -15,8 +15,9 @@ cannot tell. `recording` is the part of host that would be gone without the prof
 
 `limit` is the largest of input, host, communication and memory if it reaches LIMIT. Overhead of the framework between
 operators, which no one line holds, limits only below UTILIZED. Else the device limits if it is busy for UTILIZED of the
-step, else the step is balanced. Thresholds: torch_tb_profiler's 10 % for communication; 80 % utilization, below which a
-run counts as host-bound. Where the cost of recording decides, half of it is taken off.
+step without what is unexplained, else the step is balanced. Thresholds: torch_tb_profiler's 10 %
+for communication; 80 % utilization, below which a run counts as host-bound. Where the cost of recording decides, half
+of it is taken off.
 """
 
 from dataclasses import replace
@@ -48,6 +49,7 @@ COLUMNS = (
     Column("device", pl.Float64, "ratio", "computing: on the GPU, or on the CPU where there is none"),
     Column("communication", pl.Float64, "ratio", "exposed collectives"),
     Column("memory", pl.Float64, "ratio", "exposed copies"),
+    Column("unexplained", pl.Float64, "ratio", "the device idles after a launch, and the trace shows no reason"),
     Column("cpu_contention", pl.Float64, "ratio", "part of input: waits for cores used by loader workers"),
     Column("recording", pl.Float64, "ratio", "part of host that is the profiler's own cost, by estimate"),
     Column("slowed_by", pl.List(pl.String), None, "what the trace holds that makes this cost larger than need be"),
@@ -65,8 +67,8 @@ def compute(run: Run) -> pl.DataFrame:
 
 
 def _values(row: Shares) -> tuple[object, ...]:
-    shares = (row.input, row.host, row.device, row.communication, row.memory, row.cpu_contention)
-    return (row.rank, row.step, *shares, row.recording, list(row.slowed_by))
+    known = (row.input, row.host, row.device, row.communication, row.memory)
+    return (row.rank, row.step, *known, row.unexplained, row.cpu_contention, row.recording, list(row.slowed_by))
 
 
 def _with_contention(run: Run, row: Shares) -> Shares:
@@ -95,7 +97,7 @@ def _limit(row: Shares) -> tuple[str, str | None, str | None]:
         return name, None, None
     if row.device is None or (row.host is None and row.device < UTILIZED):
         return "unknown", row.lacks, row.how
-    return ("device" if row.device >= UTILIZED else "balanced"), None, None
+    return ("device" if row.device >= UTILIZED * (1 - row.unexplained) else "balanced"), None, None
 
 
 def _of_device(run: Run) -> tuple[Shares, ...]:
@@ -126,6 +128,7 @@ def _of_rank(run: Run, row: DeviceIdle) -> Shares:
         device=row.compute / row.step,
         communication=row.communication / row.step,
         memory=row.memory / row.step,
+        unexplained=row.unexplained / row.step,
         lacks="",
         how="",
         recording=row.recording / row.step,

@@ -11,7 +11,7 @@ shortest quarter. Its uncertainty is their typical transfer time or their scatte
 collective in common are compared through others; then bounds and uncertainties add up. Collectives matched by order in
 a group that was not recorded are taken to be one.
 
-Status: `reference`; `aligned`; `same-host-agrees` (same host name, and 0 lies within the bounds); `same-host-differs`;
+Status: `reference`; `aligned`; `same-clock` (same host name, and 0 lies within the bounds); `other-clock`;
 `inconsistent` (no offset and drift fit all collectives: clocks were set meanwhile, or ranks were matched wrongly);
 `not-enough` (fewer than three collectives in common). In the last two the offset is null, and `reason` says more.
 """
@@ -34,7 +34,7 @@ from stepscope.core.schema import Column
 
 COLUMNS = (
     RANK,
-    Column("status", pl.String, None, "reference, aligned, same-host-agrees, … as above"),
+    Column("status", pl.String, None, "reference, aligned, same-clock, … as above"),
     Column("offset", pl.Int64, "ns", "this rank's clock less the reference's; null: not known"),
     Column("uncertainty", pl.Int64, "ns", "how far off the offset may be"),
     Column("low", pl.Int64, "ns", "hard lower bound of the offset"),
@@ -143,7 +143,7 @@ def _measured(before: _Clock, pairs: Pairs, through: int, at: int) -> _Clock:
 def _row(rank: int, reference: int, at: int | None, clock: _Clock, hosts: dict[int, str | None]) -> tuple[object, ...]:
     limits, found, status = clock.bounds, clock.estimate, clock.status
     if status == "aligned" and limits and hosts.get(rank) and hosts.get(rank) == hosts.get(reference):
-        status = "same-host-agrees" if limits.low <= 0 <= limits.high else "same-host-differs"
+        status = "same-clock" if limits.low <= 0 <= limits.high else "other-clock"
     drift = found.drift * 1e6 if found and found.drift is not None else None
     values = (found.offset, found.uncertainty) if found else (None, None)
     edges = (limits.low, limits.high) if limits else (None, None)

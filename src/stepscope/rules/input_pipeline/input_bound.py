@@ -38,6 +38,7 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import InputWait, input_waits
 from stepscope.analyses.host.core_waits import UNCOUNTED
+from stepscope.analyses.host.lib.loop_frames import loop_frames
 from stepscope.analyses.input_pipeline.lib.cpu_contention import core_wait_behind_workers
 from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
@@ -89,7 +90,7 @@ def check(run: Run) -> Iterator[Finding]:
             *_threads(run, worst.rank),
         ),
         gain=_narrowed(_gain(worst, facts, contended), run, worst, facts),
-        advice=tuple(_advice(worst, facts, found, calls, gpu=has_gpu(run))),
+        advice=tuple(_advice(worst, facts, _cheaper(run, worst.rank, found), calls, gpu=has_gpu(run))),
         ranks=tuple(sorted(row.rank for row in culprits)),
         where=found
         or _inside(run, worst.rank, (*(call.place for call in calls), *facts.places))
@@ -210,11 +211,11 @@ def _evidence(
 
 
 def _advice(
-    worst: InputWait, facts: LoaderFacts, found: tuple[Place, ...], calls: tuple[WorkerCall, ...], *, gpu: bool
+    worst: InputWait, facts: LoaderFacts, line: str, calls: tuple[WorkerCall, ...], *, gpu: bool
 ) -> Iterator[Advice]:
+    """What to do; `line` says what to do about the slowest line, empty where none is known."""
     settings = tuple(_settings(worst, facts, gpu=gpu))
     yield from settings
-    line = f"Make this line cheaper{at(found[0])}, or do its work once before training" if found else ""
     if not settings and (facts.busy is None or facts.busy >= FULL):
         full = "Make loading cheaper: the workers already use all cores"
         yield Advice(text=f"{line}: the workers already use all cores" if line else full)
@@ -223,12 +224,24 @@ def _advice(
         yield Advice(text=f"{line}: more workers will hardly help" if line else hardly)
     elif line:
         yield Advice(text=line)
-    if calls and not found:
+    if calls and not line:
         yield Advice(text=f"Make {short(calls[0].place.symbol)} cheaper first{at(calls[0].place)}")
-    elif facts.places and facts.workers and not found:
+    elif facts.places and facts.workers and not line:
         yield Advice(text=f"Time the parts of this code{at(facts.places[0])}, and do one-time work before training")
     if facts.described:
         yield Advice(text="Measure other loader settings", code=_TRIED, language="shell")
+
+
+def _cheaper(run: Run, rank: int, found: tuple[Place, ...]) -> str:
+    """What to do about the slowest line that does not contain the training loop; `trainer.fit(…)` is none to change."""
+    if not found:
+        return ""
+    samples = run.optional("stacks", "rank", "phase", "file", "line", "function", "frames", "weight")
+    loop = loop_frames(samples.filter((pl.col("rank") == rank) & pl.col("file").is_not_null()))
+    inside = next((place for place in found if not loop.hold(place)), None)
+    if inside is None:
+        return f"Make what this line loads cheaper{at(found[0])}, or load it once before training"
+    return f"Make this line cheaper{at(inside)}, or do its work once before training"
 
 
 def _settings(worst: InputWait, facts: LoaderFacts, *, gpu: bool) -> Iterator[Advice]:

@@ -92,7 +92,8 @@ _ADVICE = (
         text="Ask once for all samples of a batch, in `__getitems__`",
         code="def __getitems__(self, indices):  # torch calls it with all indices of a batch\n"
         '    marks = ",".join("?" * len(indices))\n'
-        '    found = dict(self.db.execute(f"SELECT id, data FROM samples WHERE id IN ({marks})", indices))\n'
+        '    query = f"SELECT id, data FROM samples WHERE id IN ({marks})"\n'
+        "    found = dict(self.db.execute(query, indices))\n"
         "    return [decode(found[index]) for index in indices]",
     ),
     Advice(text="Or read the table once, before training, if it fits into memory"),

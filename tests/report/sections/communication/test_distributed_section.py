@@ -30,7 +30,9 @@ def test_groups_late_ranks_and_what_was_not_matched() -> None:
     assert isinstance(late, Table)
     assert late.rows == ((1, "0", 2, 1.0, 7 * ms, 3.5 * ms, None, 4 * ms, None),)
     assert isinstance(unmatched, Text)
-    assert text(unmatched) == "1 of 5 collectives were not matched: no other rank's trace holds them."
+    assert (
+        text(unmatched) == "1 of 5 collectives have no counterpart on another rank: no other rank's trace holds them."
+    )
 
 
 def test_every_reason_is_put_into_words() -> None:

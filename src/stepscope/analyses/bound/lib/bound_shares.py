@@ -28,7 +28,8 @@ class Shares:
 
     `lacks` says what is not known, and `how` what to record so that it is; both empty where nothing is missing.
     `recording` is the part of the step, in `host`, that would be gone without the profiler; `slowed_by` is what the
-    trace holds, of stacks, shapes and memory, that makes it larger than need be.
+    trace holds, of stacks, shapes and memory, that makes it larger than need be. `unexplained`: the device idles, and
+    neither the host nor anything else in the trace is the reason.
     """
 
     rank: int
@@ -42,6 +43,7 @@ class Shares:
     lacks: str
     how: str
     cpu_contention: float = 0.0
+    unexplained: float = 0.0
     recording: float = 0.0
     slowed_by: tuple[str, ...] = ()
 
@@ -59,7 +61,7 @@ class Shares:
         return replace(
             self, host=host, named_host=self.named_host * host / self.host if self.host else 0.0,
             input=grown(self.input), device=grown(self.device), communication=grown(self.communication),
-            memory=grown(self.memory),
+            memory=grown(self.memory), unexplained=self.unexplained * longer,
         )  # fmt: skip
 
     def without_device(self, how: str, lines: float) -> "Shares":

@@ -3,7 +3,7 @@
 The shares come from the traced steps; a rank without steps in its trace counts as one step as long as its device's
 span. Idle time falls to the data wait where the host was inside the loader's next(), to blocking calls where it starts
 inside such a call or right after one, to allocations where the host takes memory from the driver or gives it back
-meanwhile, and to the host for the rest.
+meanwhile, and to the host for the rest. Idle time after a launch that no work in the trace explains stays unexplained.
 
 A profiler slows the host down and hardly the device. Where untraced steps were timed, the idle time of a step is
 their mean less the time the device worked; the trace only divides it. Elsewhere `recording` is the idle time that is
@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stepscope.analyses.device.device_time import device_time
+from stepscope.analyses.device.lib.device_gaps import device_gaps
 from stepscope.analyses.device.lib.recording_idle import recording_idle
 from stepscope.analyses.host.blocking_syncs import blocking_syncs
 from stepscope.analyses.lib.cut_traces import AGAIN, NO_WHOLE_STEP, cuts, without_whole_step
@@ -42,13 +43,13 @@ _NEVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeviceIdle:
-    """An average step of the busiest device of a rank, in ns: busy + input + sync + allocation + host = step.
+    """An average step of the busiest device of a rank: busy + input + sync + allocation + host + unexplained = step.
 
-    `compute`, `communication` and `memory` are the parts of busy, the last two only where exposed. `window` is the time
-    that was watched, `steps` the number of steps in it, 1 for a trace without steps. `wait_exposed` is the share of the
-    data wait that leaves the device without work, None if the trace shows no wait. `recording` is the part of sync,
-    allocation and host that would be gone without the profiler, `slowed_by` what of it is optional. So many `kernels`
-    start in a step.
+    In ns. `compute`, `communication` and `memory` are the parts of busy, the last two only where exposed. `unexplained`
+    is idle time after a launch for which the trace shows no reason. `window` is the time that was watched, `steps` the
+    number of steps in it, 1 for a trace without steps. `wait_exposed` is the share of the data wait that leaves the
+    device without work, None if the trace shows no wait. `recording` is the part of sync, allocation and host that
+    would be gone without the profiler, `slowed_by` what of it is optional. So many `kernels` start in a step.
     """
 
     rank: int
@@ -61,6 +62,7 @@ class DeviceIdle:
     sync: float
     allocation: float
     host: float
+    unexplained: float
     recording: float
     slowed_by: tuple[str, ...]
     wait_exposed: float | None
@@ -118,6 +120,7 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
     idle = total(parts["idle"])
     blocked = min(_lost(run, rank, blocking_syncs, "bubble"), idle - waiting)
     allocating = min(_lost(run, rank, device_allocations, "stalled"), idle - waiting - blocked)
+    unexplained = min(_unexplained(run, row, window), idle - waiting - blocked - allocating)
     busy = (total(window) - idle) / count
     untraced = _untraced_step(run, rank)
     step = max(untraced or total(window) / count, busy)
@@ -133,7 +136,8 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
         input=waiting * of_idle,
         sync=blocked * of_idle,
         allocation=allocating * of_idle,
-        host=(idle - waiting - blocked - allocating) * of_idle,
+        host=(idle - waiting - blocked - allocating - unexplained) * of_idle,
+        unexplained=unexplained * of_idle,
         recording=recorded * (idle - waiting) / count,
         slowed_by=() if untraced is not None else inflated_by(run, rank),
         wait_exposed=waiting / total(waits) if total(waits) else None,
@@ -190,6 +194,15 @@ def _lost(run: Run, rank: int, analysis: Analysis, column: str) -> int:
     except MissingData:
         return 0  # a device trace without host events: nothing can be laid at a call's door
     return int(calls.filter(pl.col("rank") == rank)[column].sum())
+
+
+def _unexplained(run: Run, row: dict[str, int], window: Spans) -> int:
+    """Idle time in ns of a device, in gaps that begin in the window, after launches that the trace does not explain."""
+    own = (pl.col("rank") == row["rank"]) & pl.col("device").eq_missing(row["device"])
+    gaps = device_gaps(run).filter(own & (pl.col("unexplained") > 0))
+    return sum(
+        int(gaps.filter(pl.col("start").is_between(start, end))["unexplained"].sum()) for start, end in window.tolist()
+    )
 
 
 def _untraced_step(run: Run, rank: int) -> float | None:

@@ -145,7 +145,7 @@ def _unmatched(table: pl.DataFrame) -> list[Block]:
     )
     return [
         Text(
-            f"{{}} of {{}} collectives were not matched: {_UNMATCHED[reason]}.",
+            f"{{}} of {{}} collectives have no counterpart on another rank: {_UNMATCHED[reason]}.",
             (Value(count, "count"), Value(table.height, "count")),
         )
         for reason, count in counts.iter_rows()

@@ -14,7 +14,7 @@ _HEADINGS = {
     "high": "at most", "drift_ppm": "ppm", "matched": "shared",
 }  # fmt: skip
 # Ranks that something is wrong with come first in the table.
-_ORDER = ("inconsistent", "same-host-differs", "not-enough", "aligned", "same-host-agrees", "reference")
+_ORDER = ("inconsistent", "other-clock", "not-enough", "aligned", "same-clock", "reference")
 _DIFFERS = (
     "Rank {} and rank {} run on one host, but their clocks differ by {} ± {}. Check for a wrong host name or edited "
     "times."
@@ -52,7 +52,7 @@ def _warnings(table: pl.DataFrame) -> list[Block]:
     blocks: list[Block] = []
     for row in table.head(RANKS_SHOWN).iter_rows(named=True):
         rank = Value(row["rank"], None)
-        if row["status"] == "same-host-differs":
+        if row["status"] == "other-clock":
             values = (Value(row["reference"], None), Value(row["offset"], "ns"), Value(row["uncertainty"], "ns"))
             blocks.append(Text(_DIFFERS, (rank, *values)))
         elif row["reason"]:

@@ -22,9 +22,11 @@ _HEAVIEST = 3  # operators that are named
 _SHARES = {
     "device": "compute",
     "input": "data wait",
+    "cpu_contention": "waiting for cores used by loader workers",
     "host": "Python, I/O and launches",
     "communication": "exposed communication",
     "memory": "exposed copies",
+    "unexplained": "unexplained idle time",
 }
 _COPIES = {"HtoD": "from host to device", "DtoH": "from device to host", "DtoD": "within devices"}
 
@@ -168,6 +170,8 @@ def _say_shares(prose: _Prose, run: Run) -> None:
     if row is None:
         return
     words_of = _SHARES if has_gpu(run) else _SHARES | {"host": "Python and file I/O"}
+    if row["cpu_contention"]:
+        row |= {"input": row["input"] - row["cpu_contention"]}
     known = {words: row[name] for name, words in words_of.items() if row[name]}
     if known:
         shares: list[tuple[float | None, Unit | None]] = [(share, "ratio") for share in known.values()]
