@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.analyses.bound.bound import LIMIT, bound
+from stepscope.analyses.bound.bound import bound
 from stepscope.analyses.bound.lib.cpu_shares import LOOP
+from stepscope.analyses.bound.lib.thresholds import LIMIT
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.host.lines import lines
 from stepscope.analyses.lib.line_places import STEP, line_place

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from stepscope.analyses.bound.bound import LIMIT, bound
+from stepscope.analyses.bound.bound import bound
 from stepscope.analyses.bound.lib.bound_shares import record_without
+from stepscope.analyses.bound.lib.thresholds import LIMIT
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.input_pipeline.lib.loader_facts import MAKES_LOADER

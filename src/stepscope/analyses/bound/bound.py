@@ -28,6 +28,7 @@ from stepscope.analyses.bound.lib.bound_shares import Shares
 from stepscope.analyses.bound.lib.cpu_shares import cpu_shares
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.bound.lib.input_waits import input_share
+from stepscope.analyses.bound.lib.thresholds import LIMIT, UTILIZED
 from stepscope.analyses.host.lib.host_lines import host_lines
 from stepscope.analyses.input_pipeline.lib.cpu_contention import core_wait_behind_workers
 from stepscope.analyses.lib.sample_work import has_gpu
@@ -35,11 +36,9 @@ from stepscope.core.errors import MissingData
 from stepscope.core.run import Analysis, Run
 from stepscope.core.schema import Column, polars_schema
 
-__all__ = ["ANALYSIS", "LIMIT", "UTILIZED", "bound"]
+__all__ = ["ANALYSIS", "bound"]
 
-LIMIT = 0.10  # of the step: removing less is hard to tell from the noise between two runs
 BEHIND = 0.05  # of the step waited for a batch: a loader that never lets training wait keeps up, and may use the cores
-UTILIZED = 0.80  # of the step; below it the device waits more than any pipeline needs to
 
 COLUMNS = (
     Column("rank", pl.Int32, None, "rank"),

@@ -25,18 +25,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.intervals import intersect, spans, subtract, total
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.finding import Advice, Finding, Rule, Title, Value
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.rules.device.lib.copies import copy_lines, exposed_copies
 
 __all__ = ["RULE"]
 
-MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 MIN_BYTES = 64_000  # smaller copies wait for the host, not for the bus
 _NAME = pl.col("name").str
 _SLOW = (
@@ -47,52 +43,26 @@ _SLOW = (
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = [found for found in run.per_rank(_exposed, chain) if found[0] > MIN_SHARE * found[2].step]
+    slow = exposed_copies(run, _chosen)
     if not slow:
         return
-    exposed, size, worst = max(slow, key=lambda found: found[0] / found[2].step)
-    share = exposed / worst.step
+    worst = slow[0]
     yield Finding(
         title=Title(
             "Copies between host and device are exposed: {} per step ({})",
-            (Value(exposed, "ns"), Value(share, "ratio")),
+            (Value(worst.time, "ns"), Value(worst.share, "ratio")),
         ),
         cause="scheduling",
-        evidence=(
-            Evidence(label="exposed copies per step", value=exposed, unit="ns", source="device_time", share=share),
-            Evidence(label="bytes copied per step", value=size, unit="bytes", source="device"),
-        ),
-        gain=Gain(
-            low_ns=int(exposed / 2),
-            high_ns=int(exposed),
-            step_ns=int(worst.step),
-            basis="copies while no kernel runs",
-            confidence="structural",
-            pool="copies",
-        ),
+        evidence=worst.evidence,
+        gain=worst.gain("copies while no kernel runs"),
         advice=_ADVICE,
-        ranks=tuple(found[2].rank for found in slow),
-        where=launch_places(run.per_rank(_lines, stack, only=worst.rank), worst.rank, share),
+        ranks=tuple(sorted(copies.device.rank for copies in slow)),
+        where=copy_lines(run, _chosen, worst),
     )
 
 
-def _lines(run: Run) -> pl.DataFrame:
-    """The lines that copy."""
-    return launch_lines(run, device_work(run, "name", "bytes").select(_SLOW).to_series())
-
-
-def _exposed(run: Run) -> tuple[tuple[float, float, DeviceIdle], ...]:
-    """Exposed time and bytes of such copies per step, and what else each rank's device did."""
-    return tuple((*_copies(run, row), row) for row in device_idle(run))
-
-
-def _copies(run: Run, row: DeviceIdle) -> tuple[float, float]:
-    own = (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
-    work = device_work(run, "name", "bytes").filter(own)
-    copies = work.filter(_SLOW)
-    exposed = subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel")))
-    return total(intersect(exposed, row.window)) / row.steps, float(copies["bytes"].sum()) / row.steps
+def _chosen(run: Run) -> pl.Series:
+    return device_work(run, "name", "bytes").select(_SLOW).to_series()
 
 
 _ADVICE = (

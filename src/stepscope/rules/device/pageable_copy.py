@@ -24,82 +24,41 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
 from stepscope.analyses.input_pipeline.lib.loader_facts import loader_facts
 from stepscope.analyses.lib.device_work import device_work
-from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
-from stepscope.analyses.lib.sample_work import need_gpu
-from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value
-from stepscope.core.intervals import intersect, spans, subtract, total
-from stepscope.core.run import Run, chain, stack
+from stepscope.core.finding import Advice, Finding, Rule, Title, Value
+from stepscope.core.run import Run
 from stepscope.core.synth import Synth
+from stepscope.rules.device.lib.copies import copy_lines, exposed_copies
 
 __all__ = ["RULE"]
 
-MIN_SHARE = 0.05  # of the step: a smaller gain drowns in the noise between two runs
 MIN_BYTES = 64_000  # smaller copies travel with the launch; pinning them gains nothing
 PAGEABLE = r"(?i)pageable -> device"
 _SLOW = (pl.col("name").str.contains(PAGEABLE) & (pl.col("bytes").fill_null(MIN_BYTES) >= MIN_BYTES)).fill_null(False)
 
 
 def check(run: Run) -> Iterator[Finding]:
-    need_gpu(run)
-    slow = [found for found in run.per_rank(_pageable, chain) if found[0] > MIN_SHARE * found[2].step]
+    slow = exposed_copies(run, _chosen)
     if not slow:
         return
-    exposed, size, worst = max(slow, key=lambda found: found[0] / found[2].step)
+    worst = slow[0]
     yield Finding(
-        title=Title("Batches are copied from pageable memory: {} exposed per step", (Value(exposed, "ns"),)),
+        title=Title("Batches are copied from pageable memory: {} exposed per step", (Value(worst.time, "ns"),)),
         cause="data-reading",
-        evidence=(
-            Evidence(
-                label="exposed copies per step",
-                value=exposed,
-                unit="ns",
-                source="device_time",
-                share=exposed / worst.step,
-            ),
-            Evidence(label="bytes copied per step", value=size, unit="bytes", source="device"),
-        ),
-        gain=Gain(
-            low_ns=int(exposed / 2),
-            high_ns=int(exposed),
-            step_ns=int(worst.step),
-            basis="pageable copies while no kernel runs",
-            confidence="structural",
-            pool="copies",
-        ),
+        evidence=worst.evidence,
+        gain=worst.gain("pageable copies while no kernel runs"),
         advice=(
             Advice(text="Set pin_memory=True", code="DataLoader(..., pin_memory=True)"),
             Advice(text="Copy with non_blocking=True", code="batch = batch.to(device, non_blocking=True)"),
         ),
-        ranks=tuple(found[2].rank for found in slow),
-        where=(*loader_facts(run, worst.rank).where, *_places(run, worst.rank, exposed / worst.step)),
+        ranks=tuple(sorted(copies.device.rank for copies in slow)),
+        where=(*loader_facts(run, worst.device.rank).where, *copy_lines(run, _chosen, worst)),
     )
 
 
-def _places(run: Run, rank: int, share: float) -> tuple[Place, ...]:
-    """The lines that copy."""
-    return launch_places(run.per_rank(_lines, stack, only=rank), rank, share)
-
-
-def _lines(run: Run) -> pl.DataFrame:
-    return launch_lines(run, device_work(run, "name", "bytes").select(_SLOW).to_series())
-
-
-def _pageable(run: Run) -> tuple[tuple[float, float, DeviceIdle], ...]:
-    """Time and bytes of pageable copies on the busiest device of each rank, and what else it did."""
-    return tuple((*_copies(run, row), row) for row in device_idle(run))
-
-
-def _copies(run: Run, row: DeviceIdle) -> tuple[float, float]:
-    """Time of pageable copies without a kernel beside them, in ns per step, and their bytes per step."""
-    work = device_work(run, "name", "bytes").filter(
-        (pl.col("rank") == row.rank) & pl.col("device").eq_missing(row.device)
-    )
-    copies = work.filter(_SLOW)
-    exposed = subtract(spans(copies), spans(work.filter(pl.col("kind") == "kernel")))
-    return total(intersect(exposed, row.window)) / row.steps, float(copies["bytes"].sum()) / row.steps
+def _chosen(run: Run) -> pl.Series:
+    return device_work(run, "name", "bytes").select(_SLOW).to_series()
 
 
 def example(synth: Synth, fixed: bool) -> None:

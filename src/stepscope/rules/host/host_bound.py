@@ -37,8 +37,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.bound.bound import LIMIT, UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.bound.lib.thresholds import LIMIT, UTILIZED
 from stepscope.analyses.device.idle_gaps import idle_gaps
 from stepscope.analyses.host.lib.host_lines import HostLines, host_lines
 from stepscope.analyses.lib.graph_capture import captures

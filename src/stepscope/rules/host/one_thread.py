@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.analyses.bound.bound import UTILIZED, bound
+from stepscope.analyses.bound.bound import bound
+from stepscope.analyses.bound.lib.thresholds import UTILIZED
 from stepscope.analyses.host.core_waits import core_waits
 from stepscope.analyses.host.lib.model_places import model_places
 from stepscope.analyses.host.lib.setting_places import setting_places

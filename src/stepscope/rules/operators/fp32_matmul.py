@@ -24,8 +24,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.bound.lib.thresholds import UTILIZED
 from stepscope.analyses.device.lib.fp32_matmul import fp32_matmul_kernels, fp32_work
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import need_gpu

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from stepscope.analyses.bound.bound import UTILIZED
 from stepscope.analyses.bound.lib.device_shares import DeviceIdle, device_idle
+from stepscope.analyses.bound.lib.thresholds import UTILIZED
 from stepscope.analyses.lib.device_work import device_work
 from stepscope.analyses.lib.launch_lines import launch_lines, launch_places
 from stepscope.analyses.lib.sample_work import need_gpu

@@ -1,0 +1,1 @@
+"""What rules about the device share."""
