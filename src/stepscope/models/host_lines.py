@@ -136,29 +136,37 @@ def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...], fol
 def spread_lines(run: Run) -> tuple[SpreadLines, ...]:
     """One row for each rank whose limit is the host. Raises MissingData without steps or samples."""
     limited = bound(run).filter(pl.col("limit") == "host").select("rank", "host", "step").rows()
-    held = _held(run) if limited else {}
+    optimizers = _looped(run) if limited else {}
+    held = _held(run, optimizers) if limited else {}
     rows = ((rank, host * step - held.get(rank, 0.0), step) for rank, host, step in limited)
-    return tuple(_of_rank(run, *row) for row in rows if row[1] >= LIMIT * row[2])
+    told = {rank: ("data_wait", "optimizer") if rank in optimizers else ("data_wait",) for rank, *_ in limited}
+    return tuple(_of_rank(run, *row, told[row[0]]) for row in rows if row[1] >= LIMIT * row[2])
 
 
-def _held(run: Run) -> dict[int, float]:
+def _looped(run: Run) -> dict[int, float]:
+    """Time of the optimizer (ns per step) of each rank on which it loops over its parameters; another rule says it."""
+    try:
+        return {found.rank: found.time for found in looped_optimizers(run)}
+    except MissingData:
+        return {}
+
+
+def _held(run: Run, optimizers: dict[int, float]) -> dict[int, float]:
     """Host time (ns per step) of each rank that other checks name the cause of."""
     steps = dict(steady_steps(run).group_by("rank").len().iter_rows())
     held = dict.fromkeys(steps, 0.0)
     for group in stall_groups(run):
         if group.certain:
             held[group.rank] += group.excess / steps[group.rank]
-    try:
-        for found in looped_optimizers(run):
-            held[found.rank] += LOOP * found.time
-    except MissingData:
-        return held
+    for rank, time in optimizers.items():
+        held[rank] += LOOP * time
     return held
 
 
-def _of_rank(run: Run, rank: int, host: float, step: float) -> SpreadLines:
+def _of_rank(run: Run, rank: int, host: float, step: float, told: tuple[str, ...]) -> SpreadLines:
+    """The lines of a rank; `told` are the phases that other rules name."""
     own = lines(run).filter(
-        (pl.col("rank") == rank) & (pl.col("phase") != "data_wait") & pl.col("file").is_not_null()
+        (pl.col("rank") == rank) & ~pl.col("phase").is_in(told) & pl.col("file").is_not_null()
         & pl.col("work").is_in(["host", "unclear", "model"])
     )  # fmt: skip
     if own.is_empty():

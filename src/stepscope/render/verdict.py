@@ -120,7 +120,9 @@ def _unexplained(verdict: Verdict, of_step: str) -> str:
     if verdict.unexplained < _AS_A_LIMIT:
         return ""
     share = quantity(verdict.unexplained, "ratio")
-    return f" The device idles {share} of {of_step} for a reason not in the trace."
+    if verdict.bound == "device":  # its share is not of the step
+        return f" The device idles {share} of {of_step} for a reason not in the trace."
+    return f" The device idles {share} of it for a reason not in the trace."
 
 
 def _longest_gaps(verdict: Verdict) -> str:

@@ -67,6 +67,28 @@ def test_a_step_of_tiny_operators_says_that_they_are_tiny() -> None:
     assert finding.gain is None
 
 
+def test_the_line_of_an_optimizer_that_loops_over_its_parameters_is_another_rule_s() -> None:
+    synth = Synth().add("optimizers", name="Adam", module="torch.optim.adam", parameters=2500, elements=100_000)
+    for step in range(40):
+        start = 100 * step
+        tags = ("traced",) if step == 12 else ()
+        synth.step(step, start, start + 100, data_wait=None, forward=40, backward=20, optimizer=40, tags=tags)
+        for phase, at, weight, line, leaf in (
+            ("forward", 0, 40, 31, "torch/nn/modules/module.py:1773 _call_impl"),
+            ("backward", 40, 20, 32, "torch/autograd/graph.py:800 run"),
+            ("optimizer", 60, 40, 33, "torch/optim/adam.py:500 _single_tensor_adam"),
+        ):
+            synth.sample(step, start + at, weight, phase, TRAIN, line, function="main", text="a line", call=leaf)
+    synth.host("ProfilerStep#12", "annotation", 1200, 1300)
+    synth.host("aten::linear", "operator", 1200, 1208)
+    synth.host("autograd::engine::evaluate_function: X", "operator", 1240, 1258)
+    synth.host("Optimizer.step#Adam.step", "annotation", 1260, 1300)
+    synth.host("aten::add_", "operator", 1260, 1270)
+    blocks = {block.rule: block.finding for block in diagnose(synth.run()).findings}
+    assert [place.line for place in blocks["single-tensor-optimizer"].where] == [33]
+    assert [place.line for place in blocks["host-bound"].where] == [31, 32]
+
+
 def test_an_optimizer_that_calls_the_model_is_not_host_time_because_the_trace_names_its_phases_otherwise() -> None:
     """The probe sees a forward, a backward and an optimizer; in the trace all of it is inside the optimizer's step."""
     synth = Synth()
