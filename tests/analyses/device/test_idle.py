@@ -150,6 +150,13 @@ def test_causes_are_summed_up_with_what_the_host_did_most() -> None:
     }  # fmt: skip
 
 
+def test_a_launch_is_the_call_itself_however_small_a_part_of_the_gap_it_is() -> None:
+    synth = launched(Synth(), 0, 1, 10, number=1).host("cudaFree", "runtime", 10, 40)
+    synth.host("cudaLaunchKernelExC", "runtime", 40, 45, correlation=2).kernel(45, 50, correlation=2)
+    rows = idle(synth.run()).select("class", "activity", "activity_total").rows()
+    assert rows == [("host", "cudaFree", 30 * MS), ("launch", "cudaLaunchKernelExC", 5 * MS)]
+
+
 def test_a_device_that_never_idles_has_no_gaps() -> None:
     run = Synth().kernel(0, 10).kernel(10, 20).run()
     assert idle_gaps(run).is_empty()

@@ -3,8 +3,8 @@
 One row is a cause on a device; the causes are those of `idle_gaps`, and their totals add up to `device_time.idle`
 exactly. Times are ns. `gaps` counts the gaps that hold any time of the cause. `activity` is what the host did for most
 of that time, and `line` the user's line that it was on. Each comes with its part of the time. Both are taken from gaps
-of which the cause is the largest part. They are null for causes behind the launch, where the host is ahead. Only causes
-that occur have a row.
+of which the cause is the largest part; of `launch`, the activity is the launching call of each gap. They are null for
+causes behind the launch, where the host is ahead. Only causes that occur have a row.
 """
 
 import polars as pl
@@ -57,8 +57,12 @@ def _of_cause(gaps: pl.DataFrame, cause: str) -> pl.DataFrame:
     sums = sums.with_columns(pl.lit(cause).alias("class"))
     watched = gaps.select(*_DEVICE, cause, *_DOING)
     watched = watched.filter((pl.col("class") == cause) & (time > 0)) if cause in _OF_THE_HOST else watched.clear()
-    for names, of_names in ((("activity",), "activity_total"), (("file", "line", "function"), "line_total")):
-        sums = sums.join(_most(watched, names, cause, of_names), on=_DEVICE, how="left", nulls_equal=True)
+    # During a launch the host is in that call, however small a part of the gap it is.
+    doing = gaps.filter(time > 0).with_columns(activity="call") if cause == "launch" else watched
+    for table, names, of_names in (
+        (doing, ("activity",), "activity_total"), (watched, ("file", "line", "function"), "line_total"),
+    ):  # fmt: skip
+        sums = sums.join(_most(table, names, cause, of_names), on=_DEVICE, how="left", nulls_equal=True)
     return sums
 
 

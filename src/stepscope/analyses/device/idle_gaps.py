@@ -52,6 +52,7 @@ COLUMNS = (
     Column("function", pl.String, None, "function of that line"),
     Column("next", pl.String, None, "work that ends the gap"),
     Column("operator", pl.String, None, "innermost operator or annotation that launched it; null: none known"),
+    Column("call", pl.String, None, "call that launched it; null: unknown"),
     Column("data_wait", pl.Int64, "ns", "part: the loader's next batch"),
     Column("collective", pl.Int64, "ns", "part: a collective on the host"),
     Column("sync", pl.Int64, "ns", "part: a call that waits for the device or copies"),
@@ -72,7 +73,8 @@ def compute(run: Run) -> pl.DataFrame:
     rows = gaps.hstack(meanwhile).with_columns(
         _steps(run, gaps),
         duration=pl.col("end") - pl.col("start"),
-        operator=_operators(run, gaps),
+        operator=_names(run, gaps["operator"]),
+        call=_names(run, gaps["call"]),
     )
     ordered: pl.DataFrame = shaped(rows, COLUMNS)[_longest_first(rows)]
     return ordered
@@ -114,12 +116,12 @@ def _classes(gaps: pl.DataFrame) -> pl.Series:
     return pl.Series("class", CAUSES, dtype=pl.String).gather(largest)
 
 
-def _operators(run: Run, gaps: pl.DataFrame) -> pl.Series:
+def _names(run: Run, rows: pl.Series) -> pl.Series:
+    """Names of rows of the host tree; null for -1."""
     tree = launches(run).tree
     if tree is None:
-        return pl.Series([None] * gaps.height, dtype=pl.String)
-    known = pl.Series((gaps["operator"] >= 0).to_numpy())
-    return pl.select(pl.when(known).then(tree.frame["name"].gather(gaps["operator"].clip(0)))).to_series()
+        return pl.Series([None] * len(rows), dtype=pl.String)
+    return pl.select(pl.when(rows >= 0).then(tree.frame["name"].gather(rows.clip(0)))).to_series()
 
 
 LEADING = ("step", "start", "duration", "class", "activity", "file", "line", "next", "operator", "module", "function")
