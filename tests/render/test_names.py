@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepscope.render.names import abbreviated
+from stepscope.render.names import abbreviated, told_apart
 
 ELEMENTWISE = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
@@ -43,3 +43,14 @@ def test_what_tells_names_apart_stays(name: str, cells: int, short: str) -> None
 def test_no_name_is_longer_than_its_room(name: str) -> None:
     for cells in range(1, 130):
         assert len(abbreviated(name, cells)) <= cells
+
+
+def test_names_that_would_look_alike_end_with_what_differs() -> None:
+    first, second = (f"{TENSILE}_CLR1_CADS0_{part}_NTB0_NTC0_PGR2" for part in ("NTA0", "NTA4"))
+    assert told_apart([first, second, first, "aten::add"], 60) == {
+        first: "Cijk_Alik_Bljk…MT256x128x64_MI16x16x1_SN_LDS…NTA0_NTB0_NTC0",
+        second: "Cijk_Alik_Bljk…MT256x128x64_MI16x16x1_SN_LDS…NTA4_NTB0_NTC0",
+        "aten::add": "aten::add",
+    }
+    shorter = f"{first}_SIA3"
+    assert told_apart([first, shorter], 60)[shorter].endswith("…PGR2_SIA3")

@@ -1,10 +1,12 @@
 """Names of kernels, modules and files in few cells: what tells one from another stays, the rest becomes an ellipsis."""
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from stepscope.render.format import shorten
 
-__all__ = ["FRAME", "abbreviated"]
+__all__ = ["FRAME", "abbreviated", "told_apart"]
 
 _NAMESPACES = re.compile(r"(?:\(anonymous namespace\)|[A-Za-z_]\w*)::")
 _INNERMOST = re.compile(r"<(?!…>)(?:[^<>]|<…>)*>")
@@ -19,7 +21,43 @@ _TENSILE = re.compile(r"(Cijk_[A-Za-z]+_[A-Za-z]+)_.*_(MT\d+x\d+x\d+)(_.*)")  # 
 FRAME = re.compile(r"(\S+\.py)(\(\d+\): \S+)")
 """A Python frame as profilers name it: file, and line with function."""
 
+_DIFFERENCE = 14  # characters of the part in which names differ: `_NTA4_NTB0_NTC` needs no more
+_WORD = re.compile(r"[A-Za-z0-9]+")
 _PARTS = re.compile(r"[^\s<>(){}]+")  # a path, of modules or files, and not a name of C++
+
+
+def told_apart(names: Iterable[str], cells: int) -> dict[str, str]:
+    """Each name `abbreviated`; those that would look alike end with the part in which they first differ."""
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(abbreviated(name, cells), []).append(name)
+    return {name: shown for short, same in alike.items() for name, shown in _apart(short, same, cells)}
+
+
+def _apart(short: str, same: list[str], cells: int) -> Iterator[tuple[str, str]]:
+    """Names that look alike in `short`, each with how it is shown; in order, the most similar ones are neighbours."""
+    if len(same) == 1:
+        yield same[0], short
+        return
+    ordered = sorted(same)
+    common = [0, *(_common(one, other) for one, other in pairwise(ordered)), 0]
+    for at, name in enumerate(ordered):
+        yield name, _until(name, max(common[at], common[at + 1]), cells)
+
+
+def _common(one: str, other: str) -> int:
+    """The number of letters that two names begin with alike."""
+    differing = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(differing, min(len(one), len(other)))
+
+
+def _until(name: str, differs: int, cells: int) -> str:
+    """The name with the part at which it differs from another, from the beginning of that word."""
+    begins = max((word.start() for word in _WORD.finditer(name) if word.start() <= differs), default=differs)
+    part = name[max(begins, differs - _DIFFERENCE // 2) :][:_DIFFERENCE]
+    return (
+        f"{abbreviated(name, max(cells - len(part) - 1, 1)).rstrip('…')}…{part}" if part else abbreviated(name, cells)
+    )
 
 
 def abbreviated(name: str, cells: int) -> str:

@@ -5,7 +5,7 @@ blocks if need be.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from stepscope.core.report import Table
 from stepscope.render.format import ABSENT, cell, plain, shorten
-from stepscope.render.names import FRAME, abbreviated
+from stepscope.render.names import FRAME, told_apart
 
 __all__ = ["LeftOut", "print_table"]
 
@@ -40,6 +40,10 @@ class _Names:
 
     lines: int | None
     words: int
+
+    def most(self, width: int) -> int | None:
+        """Lines of a name in a column of this width."""
+        return 1 if self.lines is not None and width >= _NARROW else self.lines
 
 
 _WHOLE = _Names(None, 1)
@@ -75,15 +79,19 @@ class _Column:
         """Cells that the column should get before another one finds room."""
         return self.width if self.number else min(self.width, max(self.least, room // _NAME_SHARE))
 
-    def lines(self, console: Console, row: int, width: int, names: "_Names") -> list[str]:
+    def short(self, width: int, names: "_Names") -> dict[str, str]:
+        """The names that are too long for this width, as they are shown."""
+        most = names.most(width)
+        long = (text for text in self.texts if cell_len(text) > width and _is_name(text, names))
+        return {} if most is None else told_apart(long, width * most)
+
+    def lines(self, console: Console, row: int, width: int, names: "_Names", short: Mapping[str, str]) -> list[str]:
         """A cell of the column. Sentences break at blanks; half a command cannot be run, so none is ever cut."""
-        text, most = self.texts[row], names.lines
-        if most is not None and width >= _NARROW:
-            most = 1
+        text, most = self.texts[row], names.most(width)
         if cell_len(text) <= width:
             return [text]
-        if not _is_prose(text) or text.count(" ") < names.words:
-            return chop_cells(text if most is None else abbreviated(text, width * most), width)[:most]
+        if _is_name(text, names):
+            return chop_cells(short.get(text, text), width)[:most]
         text = text if most is None or _has_command(text) else shorten(text, width * _FOLDS_OF_WORDS)
         return [line.plain.rstrip() for line in Text(text).wrap(console, width, overflow="fold")] or [""]
 
@@ -127,6 +135,10 @@ def _is_prose(text: str) -> bool:
     """True for sentences and paths; names of functions and kernels have colons or brackets within, others no blanks."""
     marked = any(mark in text for mark in ("::", "<", "()")) or FRAME.fullmatch(text)
     return _has_command(text) or _BETWEEN in text or (" " in text.strip() and not marked)
+
+
+def _is_name(text: str, names: _Names) -> bool:
+    return not _is_prose(text) or text.count(" ") < names.words
 
 
 def _has_command(text: str) -> bool:
@@ -179,8 +191,12 @@ def _print_block(console: Console, columns: Sequence[_Column], names: _Names) ->
     heads = [_heading_lines(column.heading, width) for column, width in zip(columns, widths, strict=True)]
     tallest = max(map(len, heads))
     _print_row(console, columns, widths, [[""] * (tallest - len(head)) + head for head in heads], style="dim")
+    short = [column.short(width, names) for column, width in zip(columns, widths, strict=True)]
     for row in range(len(columns[0].texts)):
-        lines = [column.lines(console, row, width, names) for column, width in zip(columns, widths, strict=True)]
+        lines = [
+            column.lines(console, row, width, names, known)
+            for column, width, known in zip(columns, widths, short, strict=True)
+        ]
         _print_row(console, columns, widths, lines, style="")
     narrow = (column for column, width in zip(columns, widths, strict=True) if column.width > width)
     return names.lines is not None and any(not _is_prose(text) for column in narrow for text in column.texts)
