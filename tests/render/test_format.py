@@ -221,7 +221,7 @@ def test_a_verdict_without_figures_invents_none() -> None:
     late = Verdict("communication", 0.27, 615_000_000, unexplained=0.31)
     assert sentence(late) == (
         "Partly communication-bound: exposed communication takes 27 % of each 615 ms step. The device idles 31 % of "
-        "it for a reason not in the trace."
+        "the step for a reason not in the trace."
     )
     gap = Verdict("device", 0.0206, 474e6, steps=0, unexplained=0.978, gaps=((463e6, "hipMemcpyWithStream"),))
     assert sentence(gap) == (

@@ -122,7 +122,7 @@ def _unexplained(verdict: Verdict, of_step: str) -> str:
     share = quantity(verdict.unexplained, "ratio")
     if verdict.bound == "device":  # its share is not of the step
         return f" The device idles {share} of {of_step} for a reason not in the trace."
-    return f" The device idles {share} of it for a reason not in the trace."
+    return f" The device idles {share} of the step for a reason not in the trace."
 
 
 def _longest_gaps(verdict: Verdict) -> str:
