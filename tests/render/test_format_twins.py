@@ -39,7 +39,7 @@ CODE = ("", "\nx = 1\n", "if a:\n\tb()\r\nc", "a\x00b", "\n\n\ty" + "z" * 500)
 FIGURES = (
     Evidence(label="data wait per step", value=19_600_000.5, unit="ns", source="steps", share=0.82),
     Evidence(label="cores used", value=1.96, unit="count", source="core_waits", of=2),
-    Evidence(label="collectives entered last", value=1, unit="count", source="late_ranks", of=1.5, share=0.5),
+    Evidence(label="last in collectives", value=1, unit="count", source="late_ranks", of=1.5, share=0.5),
     Evidence(label="num_workers", value=1240, unit="count", source="loaders"),
 )
 RUNNER = """

@@ -117,7 +117,7 @@ def line_finding(group: LineGroup, title: Title, advice: tuple[Advice, ...], fol
         cause="model" if "forward" in worst.phases else "scheduling",  # the five kinds of cause know no "script"
         evidence=(
             Evidence(label="time per step", value=worst.time, unit="ns", source="lines", share=worst.time / step),
-            Evidence(label="line samples", value=worst.samples, unit="count", source="lines"),
+            Evidence(label="samples of these lines", value=worst.samples, unit="count", source="lines"),
         ),
         gain=Gain(
             low_ns=int(max(high / 2, LEAST * worst.time)),

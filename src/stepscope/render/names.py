@@ -35,7 +35,7 @@ def told_apart(names: Iterable[str], cells: int) -> dict[str, str]:
 
 
 def _apart(short: str, same: list[str], cells: int) -> Iterator[tuple[str, str]]:
-    """Names that look alike in `short`, each with how it is shown; in order, the most similar ones are neighbours."""
+    """Names that look alike in `short`, each with how it is shown; in order, the most similar ones are neighbors."""
     if len(same) == 1:
         yield same[0], short
         return

@@ -58,7 +58,7 @@ export const en = {
   perByte: "FLOP per byte",
   atMost: "peak",
   wholeChart: "Open the whole chart",
-  cutBars: "orange: longer than shown",
+  cutBars: "the tallest bars are cut",
   runs: (count: number) => (count === 1 ? "1 run" : `${count} runs`),
   runsHint: "The newest first, by command. Open one, or pick two to compare.",
   comparePicked: "Compare the two picked",

@@ -56,7 +56,7 @@ export const zh: Words = {
   perByte: "FLOP / 字节",
   atMost: "峰值",
   wholeChart: "打开整张图",
-  cutBars: "橙色：超出所示高度",
+  cutBars: "最高的柱已截断",
   runs: (count: number) => `${count} 次运行`,
   runsHint: "按命令分组，最新的在前。打开其一，或选两个比较。",
   comparePicked: "比较所选的两个",

@@ -57,7 +57,9 @@ def check(run: Run) -> Iterator[Finding]:
         return
     low, high = _saved(run, found)
     yield Finding(
-        title=Title(_WORDS[found.cause], (str(found.rank), Value(found.delay, "ns"))),
+        title=Title(
+            (_WORDS if _ranks(run) > 2 else _WORDS_OF_TWO)[found.cause], (str(found.rank), Value(found.delay, "ns"))
+        ),
         cause=_CAUSES[found.cause],
         evidence=_evidence(run, found),
         gain=Gain(
@@ -74,10 +76,13 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
+def _ranks(run: Run) -> int:
+    return max(2, run.optional("processes", "rank")["rank"].n_unique())
+
+
 def _saved(run: Run, found: LateRank) -> tuple[int, int]:
     """Range in ns: all of the delay where its cause can go; else what remains of work that all ranks share evenly."""
-    ranks = max(2, run.optional("processes", "rank")["rank"].n_unique())
-    part, (low, high) = (1.0, ALL_GOES) if _goes(run, found) else (1 - 1 / ranks, SHARED)
+    part, (low, high) = (1.0, ALL_GOES) if _goes(run, found) else (1 - 1 / _ranks(run), SHARED)
     most = min(found.delay, found.step)
     return int(low * part * most), int(min(high * part, 1.0) * most)
 
@@ -98,7 +103,7 @@ def _evidence(run: Run, found: LateRank) -> tuple[Evidence, ...]:
             label="delay per step", value=found.delay, unit="ns", source="late_ranks", share=found.delay / found.step
         ),
         Evidence(
-            label="collectives entered last",
+            label="last in collectives",
             value=found.last,
             unit="count",
             source="late_ranks",
@@ -119,6 +124,11 @@ _WORDS = {
     "input": "Rank {} delays the others {} per step: it waits for data",
     "compute": "Rank {} delays the others {} per step: it computes longer",
     "unknown": "Rank {} delays the others {} per step",
+}
+_WORDS_OF_TWO = {
+    "input": "Rank {} delays the other {} per step: it waits for data",
+    "compute": "Rank {} delays the other {} per step: it computes longer",
+    "unknown": "Rank {} delays the other {} per step",
 }
 _CAUSES: dict[str, Cause] = {"input": "data-reading", "compute": "model", "unknown": "scheduling"}
 _ADVICE = {

@@ -105,7 +105,7 @@ def _finding(share: float, step: float, own: pl.DataFrame, ranks: tuple[int, ...
         cause="configuration",
         evidence=(
             Evidence(label="compiling per step", value=share * step, unit="ns", source="lines", share=share),
-            Evidence(label="line samples", value=int(own["len"].sum()), unit="count", source="lines"),
+            Evidence(label="samples of these lines", value=int(own["len"].sum()), unit="count", source="lines"),
         ),
         gain=Gain(
             low_ns=int(0.7 * share * step),
