@@ -109,6 +109,7 @@ PLANTED = {
     "trainer_evaluation": _loop("periodic-stall"),
     "trainer_tokenizing": _input("slow-transform", "python-tokenizing"),
     "lightning_metric": _loop("scalar-reads"),
+    "fsdp_resharding": _ranks("fsdp-resharding"),
     "ddp_accumulation": _ranks("accumulation-without-no-sync"),
     "ddp_parameter_reduce": _ranks("small-collectives"),
     "ddp_scalar_reduce": _ranks("small-collectives"),

@@ -32,7 +32,7 @@ SETTINGS = (
     "allow_tf32", "autocast", "float64", ".double(", "set_default_dtype", "memory_format", "torch.compile",
     "profiler.profile(", "Embedding(", "checkpoint(", "DataParallel(", "DDP(", "find_unused", "no_sync", "Thread(",
     "all_reduce(", "all_gather", "barrier(", "append(", "_hook(", "+= ", "total = total", "set_to_none",
-    "sched_setaffinity", "cpu_affinity(",
+    "sched_setaffinity", "cpu_affinity(", "fully_shard(", "FSDP(",
 )  # fmt: skip
 """Words of lines that rules name as the place to change."""
 

@@ -131,6 +131,8 @@ def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool)
     key = "tensor" if splits else _KINDS.get(collective, "other")
     if key == "experts" and _embeds(run, rank):
         key = "embeddings"
+    if key == "other" and _shards(run, rank):
+        key = "sharded"  # its gradients: gloo reduces and scatters by all_reduce
     less = replace(_LESS, code="") if key != "other" else _LESS  # the hook is DistributedDataParallel's
     buckets = (_BUCKETS,) if key == "other" and not _one_call(run, rank) else ()
     fewer = (_ONCE,) if key == "other" and not _sends_once(run, rank) else ()
@@ -168,6 +170,13 @@ def _embeds(run: Run, rank: int) -> bool:
     return bool(names.str.contains(_LOOKUP).any())
 
 
+def _shards(run: Run, rank: int) -> bool:
+    """Whether FSDP holds the model's parameters."""
+    names = run.optional("host", "rank", "name").filter(pl.col("rank") == rank)["name"]
+    return bool(names.str.contains(_SHARDS).any())
+
+
+_SHARDS = r"^FSDP::|^FullyShardedDataParallel"  # FSDP2, FSDP1
 _LOOKUP = "split_embedding|SplitLookup"  # FBGEMM's operators, which TorchRec calls
 _KINDS = {
     **dict.fromkeys(("all_gather", "reduce_scatter"), "sharded"),
