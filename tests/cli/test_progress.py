@@ -25,12 +25,12 @@ def test_the_pace_is_of_the_last_steps(tmp_path: Path) -> None:
     slow = b"".join(record(i, 0, 900 * MS, 0) for i in range(100))
     recent = b"".join(record(100 + i, 0, 40 * MS, 30 * MS) for i in range(50))
     write(tmp_path, "rank-00000.pid-1", HEADER + slow + recent + b"partial")
-    assert read_pace(str(tmp_path)) == Pace(step=149, step_ns=40 * MS, data_wait=0.75)
+    assert read_pace(str(tmp_path)) == Pace(step=149, step_ns=40 * MS, data_wait=0.75, ended=40 * MS)
 
 
 def test_an_unseen_wait_is_not_zero(tmp_path: Path) -> None:
     write(tmp_path, "rank-00000.pid-1", HEADER + record(7, 0, 40 * MS, -1))
-    assert read_pace(str(tmp_path)) == Pace(step=7, step_ns=40 * MS, data_wait=None)
+    assert read_pace(str(tmp_path)) == Pace(step=7, step_ns=40 * MS, data_wait=None, ended=40 * MS)
 
 
 @pytest.mark.parametrize(("counted", "last"), [(0, 59), (50, 49)])
@@ -38,7 +38,7 @@ def test_the_pace_of_a_file_that_is_longer_than_its_records(tmp_path: Path, coun
     header = struct.pack("<16sIIqqq16x", b"STEPSCOPE-STEPS1", 64, 88, 0, 0, counted)
     steps = b"".join(record(i, 0, MS, 0) for i in range(60)) + bytes(88 * 20)
     write(tmp_path, "rank-00000.pid-1", header + steps)
-    assert read_pace(str(tmp_path)) == Pace(step=last, step_ns=MS, data_wait=0.0)
+    assert read_pace(str(tmp_path)) == Pace(step=last, step_ns=MS, data_wait=0.0, ended=MS)
 
 
 @pytest.mark.parametrize("data", [b"", HEADER, HEADER + bytes(88 * 100), b"x" * 500, HEADER[:30]])
@@ -46,7 +46,7 @@ def test_a_rank_without_steps_is_passed_over(tmp_path: Path, data: bytes) -> Non
     write(tmp_path, "rank-00000.pid-1", data)
     assert read_pace(str(tmp_path)) is None
     write(tmp_path, "rank-00001.pid-2", HEADER + record(3, 0, MS, 0))
-    assert read_pace(str(tmp_path)) == Pace(step=3, step_ns=MS, data_wait=0.0)
+    assert read_pace(str(tmp_path)) == Pace(step=3, step_ns=MS, data_wait=0.0, ended=MS)
 
 
 def test_no_folder_no_pace(tmp_path: Path) -> None:

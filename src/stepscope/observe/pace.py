@@ -16,11 +16,13 @@ _RECENT = 50  # steps that the pace is of: enough to smooth, few enough to follo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The last step that ended, the mean length in ns of the recent ones, and the ratio of data wait (None: unseen)."""
+    """The last step that ended, the mean length in ns of the recent ones, the ratio of data wait (None: unseen), and
+    when that step ended, ns of the machine's monotonic clock."""
 
     step: int
     step_ns: float
     data_wait: float | None
+    ended: int
 
 
 def read_pace(run_dir: str) -> Pace | None:
@@ -60,4 +62,4 @@ def _pace(records: list[tuple[int, int, int, int]]) -> Pace | None:
     watched = [(wait, end - start) for _, start, end, wait in records if wait >= 0]
     watched_time = sum(duration for _, duration in watched)
     wait = sum(wait for wait, _ in watched) / watched_time if watched_time > 0 else None
-    return Pace(step=records[-1][0], step_ns=whole / len(records), data_wait=wait)
+    return Pace(step=records[-1][0], step_ns=whole / len(records), data_wait=wait, ended=records[-1][2])

@@ -15,9 +15,11 @@ import os
 import time
 from collections import namedtuple
 
+from stepscope.observe.children import children_of
+from stepscope.observe.gpus import Gpus
+
 TYPE_CHECKING = False  # the typing module costs milliseconds at start
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 __all__ = ["SystemSampler"]
@@ -44,7 +46,7 @@ class SystemSampler:
         self._waited: dict[int, int] = {}  # process -> ns that its main thread has waited for a core so far
         self._faulted: dict[int, tuple[int, int, int]] = {}  # process -> start time, page faults, ticks in the kernel
         self._ended = self._rss = 0
-        self._devices = _Devices()
+        self._devices = Gpus()
         self._time = time.monotonic()
         self._machine = _machine_ticks()
         self._job_seconds = self._tree_seconds()
@@ -100,7 +102,7 @@ class SystemSampler:
         """CPU seconds of all processes ever seen in the tree; their resident memory goes to `_rss` on the way."""
         if not os.path.isdir(os.path.join(_PROC, "self")):
             return None
-        children = _children_of()
+        children = children_of(_PROC)
         before, self._used, self._rss = self._used, {}, 0
         self._waited, self._faulted = {}, {}
         orphans = [(pid, started) for pid, (started, _, _) in before.items()]  # its parent gone, still the job's
@@ -128,50 +130,6 @@ class SystemSampler:
                 return True
             pid = parent
         return False
-
-
-class _Devices:
-    """The NVIDIA GPUs through pynvml, if it is installed and works."""
-
-    def __init__(self) -> None:
-        self._nvml: Any = None
-        self._handles: list[Any] = []
-        try:
-            import pynvml
-        except ImportError:
-            return
-        try:
-            pynvml.nvmlInit()
-            self._handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        except pynvml.NVMLError:
-            return  # no driver, or one that does not answer
-        self._nvml = pynvml
-
-    def read(self) -> list[dict[str, Any]]:
-        return [self._device(index, handle) for index, handle in enumerate(self._handles)]
-
-    def _device(self, index: int, handle: Any) -> dict[str, Any]:
-        nvml = self._nvml
-        row: dict[str, Any] = {"index": index}
-        for columns in (
-            lambda: {"name": _text(nvml.nvmlDeviceGetName(handle))},
-            lambda: {"utilization_ratio": nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100},
-            lambda: _memory(nvml.nvmlDeviceGetMemoryInfo(handle)),
-            lambda: {"power_w": nvml.nvmlDeviceGetPowerUsage(handle) / 1000},
-        ):
-            try:
-                row.update(columns())
-            except nvml.NVMLError:
-                continue  # not every card can tell everything
-        return row
-
-
-def _memory(memory: Any) -> dict[str, int]:
-    return {"memory_used_bytes": int(memory.used), "memory_total_bytes": int(memory.total)}
-
-
-def _text(name: Any) -> str:
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
 
 
 def _machine_ticks() -> tuple[int, int] | None:
@@ -204,32 +162,3 @@ def _core_wait(pid: int) -> int | None:
             return int(counts.read().split()[1])
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _children_of() -> Callable[[int], list[int]]:
-    """How to find the children of a process here: the kernel's own list, else the parents that all processes name."""
-    if os.path.exists(os.path.join(_PROC, "self", "task", str(os.getpid()), "children")):
-        return _listed_children
-    by_parent: dict[int, list[int]] = {}
-    for name in os.listdir(_PROC):
-        if name.isdigit():
-            try:
-                with open(os.path.join(_PROC, name, "stat"), "rb") as stat:
-                    parent = int(stat.read().rpartition(b")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
-            by_parent.setdefault(parent, []).append(int(name))
-    return lambda pid: by_parent.get(pid, [])
-
-
-def _listed_children(pid: int) -> list[int]:
-    """The processes that any thread of `pid` started and that still run under it."""
-    tasks = os.path.join(_PROC, str(pid), "task")
-    children: list[int] = []
-    try:
-        for task in os.listdir(tasks):
-            with open(os.path.join(tasks, task, "children"), encoding="ascii") as listed:
-                children.extend(int(child) for child in listed.read().split())
-    except (OSError, ValueError):
-        return children  # it is just ending
-    return children
