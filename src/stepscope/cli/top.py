@@ -2,10 +2,11 @@
 
 import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
+
+from stepscope.cli._job_target import Target, job_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,13 +29,6 @@ LOOK_AGAIN = 60.0  # seconds: all rules take a second of a core, which the job m
 LEAST = 0.1  # seconds between readings: the kernel counts CPU time in hundredths
 
 
-class _Target(NamedTuple):
-    """The process at the top of the tree, None for the whole machine, and the folder of a recorded job."""
-
-    pid: int | None
-    folder: str | None
-
-
 @click.command("top", epilog=_EXAMPLES, short_help="Show what a job and its machine do now.")
 @click.argument("target", required=False, metavar="[PID|RUN]")
 @click.option("--once", is_flag=True, help="One reading, then end")
@@ -49,7 +43,7 @@ def COMMAND(target: str | None, once: bool, count: int | None, every: float, as_
     TARGET is a process, recorded or not, or the folder of a job that `stepscope run` records. On a terminal the screen
     is drawn anew until Ctrl-C; elsewhere readings follow one another. Workers of a DataLoader and ranks have names.
     """
-    chosen = _target(target)
+    chosen = job_target(target, "top")
     show = _as_json(chosen) if as_json else _on_screen(chosen)
     readings = _readings(chosen, every)
     for number, reading in enumerate(readings, 1):
@@ -60,40 +54,7 @@ def COMMAND(target: str | None, once: bool, count: int | None, every: float, as_
         click.echo(f"process {chosen.pid} has ended", err=True)
 
 
-def _target(target: str | None) -> _Target:
-    from stepscope.core.errors import BadInput
-
-    if not Path("/proc/self/stat").exists():
-        raise BadInput("this system", "has no /proc, which `stepscope top` reads", next_step="use it on Linux")
-    if target is None:
-        return _Target(None, None)
-    if target.isdecimal() and not Path(target).exists():
-        if not Path(f"/proc/{target}").exists():
-            raise BadInput(f"process {target}", "there is none here", next_step="`stepscope top` shows those there are")
-        return _Target(int(target), None)
-    return _Target(_launcher(target), target)
-
-
-def _launcher(folder: str) -> int:
-    """The process that records a job, if it still runs. Raises BadInput."""
-    import json
-
-    from stepscope.core.errors import BadInput
-    from stepscope.observe.process_tree import read_tree
-    from stepscope.run_format.files import RUN
-
-    try:
-        launcher = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))["launcher"]
-        pid, ticks = int(launcher["pid"]), int(launcher["start_ticks"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        why = "is no process and no folder of a recorded job"
-        raise BadInput(folder, why, next_step="`stepscope top PID`, or `stepscope top` for the machine") from error
-    if not any(one.pid == pid and one.started == ticks for one in read_tree(pid)):
-        raise BadInput(folder, "this job has ended", next_step=f"stepscope report {folder}")
-    return pid
-
-
-def _readings(target: _Target, every: float) -> "Iterator[Reading]":
+def _readings(target: Target, every: float) -> "Iterator[Reading]":
     """One each so many seconds, until the process ends."""
     from stepscope.cli._top_screen import Reading
     from stepscope.observe.gpus import Gpus
@@ -122,7 +83,7 @@ def _has_ended(before: "ProcessCounters", now: "ProcessCounters") -> bool:
     return now.state == "Z" or now.started != before.started
 
 
-def _on_screen(target: _Target) -> "Callable[[Reading], None]":
+def _on_screen(target: Target) -> "Callable[[Reading], None]":
     from stepscope.cli._top_screen import busiest, screen, so_far
     from stepscope.render.document import Page
     from stepscope.render.terminal import console_for, print_block
@@ -146,7 +107,7 @@ def _on_screen(target: _Target) -> "Callable[[Reading], None]":
     return show
 
 
-def _as_json(_target: _Target) -> "Callable[[Reading], None]":
+def _as_json(_target: Target) -> "Callable[[Reading], None]":
     import json
     from dataclasses import asdict
 
