@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepscope.observe.stacks import Frame, Thread, grouped, read_threads, tool
+from stepscope.observe.stacks import StackFrame, Thread, grouped, read_threads, tool
 
 from ..command import printed, stepscope
 
@@ -106,11 +106,11 @@ def test_threads_of_the_probe_and_of_libraries_are_told_from_the_job_s(tmp_path:
         ("torch/nn/functional.py", False), ("/home/me/train.py", True), ("/env/bin/torchrun", False),
     ]  # fmt: skip
     (group,) = grouped([thread])
-    assert group.own == Frame("/home/me/train.py", 7, "forward")
+    assert group.own == StackFrame("/home/me/train.py", 7, "forward")
 
 
 def test_groups_are_of_equal_stacks_main_threads_first() -> None:
-    here, there = (Frame("a.py", 1, "f"),), (Frame("a.py", 2, "f"),)
+    here, there = (StackFrame("a.py", 1, "f"),), (StackFrame("a.py", 2, "f"),)
     threads = [
         Thread(pid=pid, name=name, active=True, owns_gil=False, frames=frames)
         for pid, name, frames in (

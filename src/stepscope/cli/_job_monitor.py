@@ -24,10 +24,11 @@ def watch(folder: str, *, show: bool = False) -> Callable[[int], bool]:
 
 
 class JobMonitor:
-    """Watches the job recorded in `folder`; `show` tells its pace on stderr. Imports wait until the job has started."""
+    """Watches the job recorded in `folder`; `show` tells its pace on stderr, `watchdog` is for how many seconds it may
+    make no step. Imports wait until the job has started."""
 
-    def __init__(self, folder: str, *, show: bool) -> None:
-        self._folder, self._show = folder, show
+    def __init__(self, folder: str, *, show: bool, watchdog: float | None = None) -> None:
+        self._folder, self._show, self._seconds = folder, show, watchdog
         self._next = 0.0
         self._told: set[str] = set()
 
@@ -42,6 +43,8 @@ class JobMonitor:
             self._log.tick()
             self._steps.tick()
             self._tell_unprobed()
+            if self._watchdog is not None:
+                self._watchdog.tick()
         if self._show:
             self._reporter.tick()
         return True
@@ -62,6 +65,7 @@ class JobMonitor:
         from stepscope.cli._progress import Reporter
         from stepscope.cli._step_files import StepFiles
         from stepscope.cli._system_log import SystemLog
+        from stepscope.cli._watchdog import Watchdog
         from stepscope.observe.system import SystemSampler
         from stepscope.observe.unprobed import UnprobedWatch
 
@@ -70,4 +74,5 @@ class JobMonitor:
         self._steps = StepFiles(self._folder)
         self._reporter = Reporter(self._folder, clear=sys.stderr.isatty())
         self._unprobed = UnprobedWatch(INJECT, RUN_DIR)
+        self._watchdog = None if self._seconds is None else Watchdog(self._folder, self._seconds)
         self._next = time.monotonic()

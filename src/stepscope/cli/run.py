@@ -90,6 +90,10 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
     "--progress", type=click.Choice(["auto", "lines", "none"]), default="auto",
     help="Progress on stderr [default: auto]",
 )  # fmt: skip
+@click.option(
+    "--watchdog", type=click.FloatRange(min=1), metavar="S",
+    help="Write the stacks of all processes once no step ended for S seconds",
+)  # fmt: skip
 @click.option("--no-source", is_flag=True, help="Record no lines of your source code")
 @click.option("--no-report", is_flag=True, help="Record only, without the report")
 @click.option("--quiet", is_flag=True, help="Print errors only")
@@ -113,7 +117,7 @@ def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: boo
         raise BadInput(
             "--quiet", "cannot be given together with --progress lines", next_step="leave out one of the two"
         )
-    out = words.pop("out")
+    out, watchdog = words.pop("out"), words.pop("watchdog")
     options = recording(RunOptions(**words))
     to_run = resolve(command, exact=exact)
     if shutil.which(to_run[0], os.F_OK) is None:
@@ -121,7 +125,7 @@ def COMMAND(command: tuple[str, ...], exact: bool, progress: str, no_report: boo
     folder = run_folder(out, to_run)
     report_process = None if no_report or quiet else ReportProcess(folder)
     show = not quiet and (progress == "lines" or (progress == "auto" and sys.stderr.isatty()))
-    ticker, cores = _ticker(folder, report_process, show=show), asdict(effective_cores())
+    ticker, cores = _ticker(folder, report_process, show=show, watchdog=watchdog), asdict(effective_cores())
     with Departure() as departure:
         end = launch(to_run, folder, options, ticker, cores, departure)
         departure.job_has_ended = True  # or never began
@@ -157,9 +161,11 @@ def _refuse(program: str) -> int:
     return NOT_EXECUTABLE
 
 
-def _ticker(folder: str, report_process: ReportProcess | None, *, show: bool) -> Callable[[int], None]:
+def _ticker(
+    folder: str, report_process: ReportProcess | None, *, show: bool, watchdog: float | None
+) -> Callable[[int], None]:
     """What happens while the job runs, called some times a second."""
-    monitor = JobMonitor(folder, show=show)
+    monitor = JobMonitor(folder, show=show, watchdog=watchdog)
 
     def tick(pid: int) -> None:
         if report_process is not None:

@@ -69,7 +69,8 @@ def _readings(target: Target, every: float) -> "Iterator[Reading]":
     while processes:
         time.sleep(max(0.0, due - time.monotonic()))
         due = max(due + every, time.monotonic())
-        now, later = read_machine(), read_processes() if pid is None else read_tree(pid)
+        now = read_machine()
+        later = read_processes(before=processes) if pid is None else read_tree(pid, before=processes)
         if not later or (pid is not None and _has_ended(processes[0], later[0])):
             return
         machine = machine_rates(before, now)

@@ -8,6 +8,7 @@ core (the kernel's sched-stats.rst). What a process or this machine does not tel
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,12 +52,18 @@ class ProcessCounters:
     worker: bool
 
 
-def read_tree(root: int, proc: Path = Path("/proc")) -> tuple[ProcessCounters, ...]:
-    """The process `root` and all below it, parents first; empty where it has ended. A process that ends is left out."""
+def read_tree(
+    root: int, proc: Path = Path("/proc"), before: Iterable[ProcessCounters] = ()
+) -> tuple[ProcessCounters, ...]:
+    """The process `root` and all below it, parents first; empty where it has ended. A process that ends is left out.
+
+    What cannot have changed since the reading `before` is taken from there.
+    """
+    known = {one.pid: one for one in before}
     children, found, waiting, seen = children_of(proc), [], [root], set[int]()
     while waiting:
         pid = waiting.pop(0)
-        counters = _counters(proc / str(pid), pid) if pid not in seen else None
+        counters = _counters(proc / str(pid), pid, known.get(pid)) if pid not in seen else None
         seen.add(pid)
         if counters is not None:
             found.append(counters)
@@ -64,13 +71,14 @@ def read_tree(root: int, proc: Path = Path("/proc")) -> tuple[ProcessCounters, .
     return tuple(found)
 
 
-def read_processes(proc: Path = Path("/proc")) -> tuple[ProcessCounters, ...]:
-    """All processes that can be seen, by number."""
+def read_processes(proc: Path = Path("/proc"), before: Iterable[ProcessCounters] = ()) -> tuple[ProcessCounters, ...]:
+    """All processes that can be seen, by number; `before` as in `read_tree`."""
+    known = {one.pid: one for one in before}
     pids = sorted(int(name) for name in os.listdir(proc) if name.isdigit())
-    return tuple(one for pid in pids if (one := _counters(proc / str(pid), pid)) is not None)
+    return tuple(one for pid in pids if (one := _counters(proc / str(pid), pid, known.get(pid))) is not None)
 
 
-def _counters(folder: Path, pid: int) -> ProcessCounters | None:
+def _counters(folder: Path, pid: int, before: ProcessCounters | None) -> ProcessCounters | None:
     """None of a process that has ended."""
     try:
         name, _, rest = (folder / "stat").read_bytes().partition(b"(")[2].rpartition(b")")
@@ -80,14 +88,18 @@ def _counters(folder: Path, pid: int) -> ProcessCounters | None:
         rss, faults = int(fields[21]) * _PAGE, int(fields[9])
     except (OSError, ValueError, IndexError):
         return None
+    called = name.decode("utf-8", "replace")
+    if before is None or (before.started, before.name) != (started, called):  # exec() keeps the number and the start
+        before = None
     io, status, waits = _named(folder / "io"), _named(folder / "status"), _read(folder / "schedstat").split()
     return ProcessCounters(
-        pid=pid, started=started, parent=parent, name=name.decode("utf-8", "replace"), command=_command(folder),
+        pid=pid, started=started, parent=parent, name=called,
+        command=before.command if before else _command(folder),
         state=fields[0].decode("ascii", "replace"), threads=threads, cpu=sum(own.values()) * _TICK_NS, rss=rss,
         major_faults=faults, waited=int(waits[1]) if len(waits) == 3 else None, read=io.get("read_bytes"),
         written=io.get("write_bytes"), call_read=io.get("rchar"), call_written=io.get("wchar"),
         switches=status.get("voluntary_ctxt_switches"), forced_switches=status.get("nonvoluntary_ctxt_switches"),
-        rank=_rank(folder), worker=name == _WORKER.encode(),
+        rank=before.rank if before else _rank(folder), worker=name == _WORKER.encode(),
     )  # fmt: skip
 
 

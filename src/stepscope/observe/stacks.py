@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Frame", "StackGroup", "Thread", "grouped", "is_python", "read_threads", "tool"]
+__all__ = ["StackFrame", "StackGroup", "Thread", "grouped", "is_python", "read_threads", "tool"]
 
 _TIMEOUT_S = 60  # a process that a debugger holds never answers
 _PACKAGES = re.compile(r".*/(?:site-packages|dist-packages|lib/python\d[\d.]*)/")
@@ -21,7 +21,7 @@ _OURS = re.compile(r".*stepscope(: |/collect/)")  # frames of the probe, under w
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """A call that has not returned."""
 
     file: str
@@ -47,7 +47,7 @@ class Thread:
     name: str
     active: bool
     owns_gil: bool
-    frames: tuple[Frame, ...]
+    frames: tuple[StackFrame, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ class StackGroup:
     threads: tuple[Thread, ...]
 
     @property
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[StackFrame, ...]:
         """The calls of each of them."""
         return self.threads[0].frames
 
     @property
-    def own(self) -> Frame | None:
+    def own(self) -> StackFrame | None:
         """The innermost call of the job's own code, None where there is none."""
         return next((frame for frame in self.frames if frame.of_user), None)
 
@@ -101,7 +101,7 @@ def read_threads(spy: str, pid: int) -> tuple[tuple[Thread, ...], str]:
 
 def grouped(threads: Iterable[Thread]) -> list[StackGroup]:
     """Threads at one place together, main threads first, then the largest groups."""
-    groups: dict[tuple[str, tuple[Frame, ...]], list[Thread]] = {}
+    groups: dict[tuple[str, tuple[StackFrame, ...]], list[Thread]] = {}
     for thread in threads:
         groups.setdefault((thread.name, thread.frames), []).append(thread)
     found = [StackGroup(name=name, threads=tuple(same)) for (name, _), same in groups.items()]
@@ -110,7 +110,7 @@ def grouped(threads: Iterable[Thread]) -> list[StackGroup]:
 
 def _thread(pid: int, row: dict[str, object]) -> Thread:
     calls = row["frames"]
-    told = (Frame(str(call["filename"]), int(call["line"]), str(call["name"])) for call in calls)  # type: ignore[attr-defined]
+    told = (StackFrame(str(call["filename"]), int(call["line"]), str(call["name"])) for call in calls)  # type: ignore[attr-defined]
     frames = tuple(frame for frame in told if not _OURS.match(frame.file))
     name = str(row.get("thread_name") or "a thread without a name")
     return Thread(pid=pid, name=name, active=bool(row["active"]), owns_gil=bool(row["owns_gil"]), frames=frames)
