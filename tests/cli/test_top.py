@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from stepscope.cli.top import _fitting
+
 from ..command import printed, stepscope
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
@@ -34,6 +36,12 @@ def test_without_a_process_the_machine_is_shown_and_readings_are_counted() -> No
     lines = printed("top", "--json", "--count", "2", "--every", "0.1").splitlines()
     assert [json.loads(line)["schema"] for line in lines] == ["stepscope-top"] * 2
     assert len(printed("top", "--once", "--every", "0.1").partition("Processes")[2].splitlines()) <= 17
+
+
+def test_a_small_screen_shows_the_first_lines() -> None:
+    text = "".join(f"{number}\n" for number in range(30))
+    assert _fitting(text, 40) == text
+    assert _fitting(text, 10).splitlines() == [*map(str, range(8)), "… 22 lines more with --once"]
 
 
 @pytest.mark.parametrize(

@@ -76,3 +76,10 @@ def test_workers_of_a_loader_are_told_from_other_processes(tmp_path: Path) -> No
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S 1 " + "0 " * 30)
     assert [(one.pid, one.worker) for one in read_processes(tmp_path)] == [(2, False), (3, True)]
+
+
+def test_each_process_is_followed_by_its_children(tmp_path: Path) -> None:
+    for pid, parent in ((1, 0), (2, 1), (3, 1), (4, 2), (5, 3)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (python) S {parent} " + "0 " * 30)
+    assert [one.pid for one in read_tree(1, tmp_path)] == [1, 2, 4, 3, 5]

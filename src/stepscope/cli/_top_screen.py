@@ -10,6 +10,7 @@ from stepscope.core.report import Block, Cell, Table, Text, Value
 from stepscope.core.schema import Unit
 from stepscope.observe.pace import Pace
 from stepscope.observe.rates import MachineRates, ProcessRates
+from stepscope.render.format import shorten
 
 __all__ = ["Reading", "busiest", "screen", "so_far"]
 
@@ -37,12 +38,12 @@ class Reading(NamedTuple):
     no_gpus: str = ""  # why there are none
 
 
-def screen(reading: Reading) -> list[Block]:
-    """All of one reading."""
+def screen(reading: Reading, room: int | None = None) -> list[Block]:
+    """All of one reading; command lines with so many letters, None: whole."""
     machine, processes, pace, gpus, no_gpus = reading
     told = [_steps(pace, machine.now.time)] if pace else []
     devices = _gpus(gpus) if gpus else Text(f"GPUs: unavailable, {no_gpus or 'this machine has none'}")
-    tables = (_cores(machine), *_disks(machine), devices, _table(processes))
+    tables = (_cores(machine), *_disks(machine), devices, _table(processes, room))
     return [*told, _machine(machine), *_strained(machine), *tables]
 
 
@@ -146,17 +147,18 @@ def _gpus(gpus: Sequence[Mapping[str, Any]]) -> Table:
     return Table("GPUs", units, tuple(tuple(gpu.get(name) for name in names) for gpu in gpus))
 
 
-def _table(processes: Sequence[ProcessRates]) -> Table:
+def _table(processes: Sequence[ProcessRates], room: int | None) -> Table:
     names = _names(processes)
-    rows = tuple(_row(one, names[one.now.pid]) for one in processes[:MOST_PROCESSES])
+    rows = tuple(_row(one, names[one.now.pid], room) for one in processes[:MOST_PROCESSES])
     return Table("Processes", _PROCESSES, rows, order=_BY_USE)
 
 
-def _row(one: ProcessRates, name: str) -> tuple[Cell, ...]:
+def _row(one: ProcessRates, name: str, room: int | None) -> tuple[Cell, ...]:
     now = one.now
+    command = now.command or f"[{now.name}]"
     return (
         _INDENT * one.depth + name, now.pid, one.cpu, one.waited, now.rss, one.read, one.written,
-        _STATES.get(now.state, now.state), now.threads, now.command or f"[{now.name}]",
+        _STATES.get(now.state, now.state), now.threads, command if room is None else shorten(command, room),
     )  # fmt: skip
 
 

@@ -26,6 +26,8 @@ Examples:
   stepscope top 4711 --json --count 60 > load.jsonl
 """
 LOOK_AGAIN = 60.0  # seconds: all rules take a second of a core, which the job may need
+BESIDE_COMMAND = 95  # letters of the other columns of processes
+SHORTEST_COMMAND = 20
 LEAST = 0.1  # seconds between readings: the kernel counts CPU time in hundredths
 
 
@@ -89,23 +91,38 @@ def _on_screen(target: Target) -> "Callable[[Reading], None]":
     from stepscope.render.document import Page
     from stepscope.render.terminal import console_for, print_block
 
-    console, page = console_for(sys.stdout), Page(name="top", subject="", parts=())
+    page = Page(name="top", subject="", parts=())
     found: list[Block] = []
-    due = 0.0
+    due, between = 0.0, ""
 
     def show(reading: "Reading") -> None:
-        nonlocal found, due
+        nonlocal found, due, between
         if target.folder and time.monotonic() >= due:
             found, due = so_far(target.folder), time.monotonic() + LOOK_AGAIN
-        if sys.stdout.isatty():
-            console.clear()
         if target.pid is None:
             reading = reading._replace(processes=busiest(reading.processes))
-        for block in (*found, *screen(reading)):
-            print_block(console, block, page)
+        console = console_for(sys.stdout)  # anew: the window may have another size by now
+        with console.capture() as captured:
+            room = max(console.width - BESIDE_COMMAND, SHORTEST_COMMAND) if sys.stdout.isatty() else None
+            for block in (*found, *screen(reading, room)):
+                print_block(console, block, page)
+        if sys.stdout.isatty():
+            console.clear()
+            sys.stdout.write(_fitting(captured.get(), console.height))
+        else:
+            sys.stdout.write(between + captured.get())
+        between = "\n"
         sys.stdout.flush()
 
     return show
+
+
+def _fitting(text: str, height: int) -> str:
+    """As many lines as a screen has: the first ones say most."""
+    lines = text.splitlines()
+    if len(lines) < height:
+        return text
+    return "\n".join([*lines[: height - 2], f"… {len(lines) - height + 2} lines more with --once"])
 
 
 def _as_json(_target: Target) -> "Callable[[Reading], None]":

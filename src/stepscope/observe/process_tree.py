@@ -55,9 +55,9 @@ class ProcessCounters:
 def read_tree(
     root: int, proc: Path = Path("/proc"), before: Iterable[ProcessCounters] = ()
 ) -> tuple[ProcessCounters, ...]:
-    """The process `root` and all below it, parents first; empty where it has ended. A process that ends is left out.
+    """The process `root` and all below it, each followed by its children; empty where it has ended.
 
-    What cannot have changed since the reading `before` is taken from there.
+    A process that ends meanwhile is left out. What cannot have changed since the reading `before` is taken from there.
     """
     known = {one.pid: one for one in before}
     children, found, waiting, seen = children_of(proc), [], [root], set[int]()
@@ -67,7 +67,7 @@ def read_tree(
         seen.add(pid)
         if counters is not None:
             found.append(counters)
-            waiting.extend(sorted(children(pid)))
+            waiting[:0] = sorted(children(pid))
     return tuple(found)
 
 
