@@ -92,7 +92,7 @@ def _complete_file(ctx: click.Context, parameter: click.Parameter, incomplete: s
 )  # fmt: skip
 @click.option(
     "--watchdog", type=click.FloatRange(min=1), metavar="S",
-    help="Write the stacks of all processes once no step ended for S seconds",
+    help="Write all stacks once no step ended for S seconds",
 )  # fmt: skip
 @click.option("--no-source", is_flag=True, help="Record no lines of your source code")
 @click.option("--no-report", is_flag=True, help="Record only, without the report")

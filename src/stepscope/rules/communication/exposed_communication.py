@@ -41,7 +41,7 @@ from stepscope.analyses.lib.training_or_inference import inferring_ranks
 from stepscope.analyses.operators.operators import operators
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Rule, Title, Value
-from stepscope.core.run import Run, stack
+from stepscope.core.run import Run, chain, stack
 from stepscope.core.synth import Synth
 from stepscope.models.limiting_rank import limiting_rank
 
@@ -131,7 +131,7 @@ def _advice(run: Run, rank: int, collective: str, group: str, *, too_much: bool)
     key = "tensor" if splits else _KINDS.get(collective, "other")
     if key == "experts" and _embeds(run, rank):
         key = "embeddings"
-    if key == "other" and _shards(run, rank):
+    if key == "other" and rank in run.per_rank(_sharding, chain, only=rank):
         key = "sharded"  # its gradients: gloo reduces and scatters by all_reduce
     less = replace(_LESS, code="") if key != "other" else _LESS  # the hook is DistributedDataParallel's
     buckets = (_BUCKETS,) if key == "other" and not _one_call(run, rank) else ()
@@ -170,10 +170,10 @@ def _embeds(run: Run, rank: int) -> bool:
     return bool(names.str.contains(_LOOKUP).any())
 
 
-def _shards(run: Run, rank: int) -> bool:
-    """Whether FSDP holds the model's parameters."""
-    names = run.optional("host", "rank", "name").filter(pl.col("rank") == rank)["name"]
-    return bool(names.str.contains(_SHARDS).any())
+def _sharding(run: Run) -> tuple[int, ...]:
+    """The ranks whose parameters FSDP holds."""
+    calls = run.optional("host", "rank", "name").filter(pl.col("name").str.contains(_SHARDS))
+    return tuple(calls["rank"].unique().sort())
 
 
 _SHARDS = r"^FSDP::|^FullyShardedDataParallel"  # FSDP2, FSDP1

@@ -38,7 +38,7 @@ import polars as pl
 
 from stepscope.analyses.bound.lib.input_waits import InputWait, input_waits
 from stepscope.analyses.host.core_waits import UNCOUNTED
-from stepscope.analyses.host.lib.loop_frames import loop_frames
+from stepscope.analyses.host.lib.loop_frames import LoopFrames, loop_frames
 from stepscope.analyses.input_pipeline.lib.cpu_contention import core_wait_behind_workers
 from stepscope.analyses.input_pipeline.lib.hot_lines import hot_lines
 from stepscope.analyses.input_pipeline.lib.loader_facts import MOST_WORKERS, LoaderFacts, loader_facts
@@ -46,7 +46,7 @@ from stepscope.analyses.input_pipeline.lib.worker_calls import WorkerCall, of_tr
 from stepscope.analyses.lib.sample_work import has_gpu
 from stepscope.core.errors import MissingData
 from stepscope.core.finding import Advice, Evidence, Finding, Gain, Place, Rule, Title, Value, at
-from stepscope.core.run import Run
+from stepscope.core.run import Run, chain
 from stepscope.core.synth import Synth
 from stepscope.models.gap_places import gap_places
 from stepscope.models.input_stall import FULL, short
@@ -236,12 +236,19 @@ def _cheaper(run: Run, rank: int, found: tuple[Place, ...]) -> str:
     """What to do about the slowest line that does not contain the training loop; `trainer.fit(…)` is none to change."""
     if not found:
         return ""
-    samples = run.optional("stacks", "rank", "phase", "file", "line", "function", "frames", "weight")
-    loop = loop_frames(samples.filter((pl.col("rank") == rank) & pl.col("file").is_not_null()))
-    inside = next((place for place in found if not loop.hold(place)), None)
+    known: tuple[tuple[int, LoopFrames], ...] = run.per_rank(_loops, chain, only=rank)
+    loops = dict(known)
+    inside = next((place for place in found if rank not in loops or not loops[rank].hold(place)), None)
     if inside is None:
         return f"Make what this line loads cheaper{at(found[0])}, or load it once before training"
     return f"Make this line cheaper{at(inside)}, or do its work once before training"
+
+
+def _loops(run: Run) -> tuple[tuple[int, LoopFrames], ...]:
+    """For each rank the frames that contain its training loop."""
+    samples = run.optional("stacks", "rank", "phase", "file", "line", "function", "frames", "weight")
+    own = samples.filter(pl.col("file").is_not_null())
+    return tuple((int(str(rank)), loop_frames(rows)) for (rank,), rows in own.group_by("rank", maintain_order=True))
 
 
 def _settings(worst: InputWait, facts: LoaderFacts, *, gpu: bool) -> Iterator[Advice]:
