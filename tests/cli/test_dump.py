@@ -54,7 +54,9 @@ def job(tmp_path: Path) -> Iterator[int]:
 
 def test_ranks_at_one_place_are_together_and_the_other_one_is_named(job: int) -> None:
     lines = printed("dump", job).splitlines()
-    assert lines[0].startswith("rank 1: elsewhere than most, at ") and lines[0].endswith("train.py:6 in save")
+    assert lines[0].startswith("rank 1 is not where most ranks are, but at ") and lines[0].endswith(
+        "train.py:6 in save"
+    )
     heads = [line for line in lines if "MainThread of " in line]
     assert [head.count("rank ") for head in heads] == [2, 1]
     own = [line.split("/")[-1] for line in lines if line.startswith(" ▶ ")]

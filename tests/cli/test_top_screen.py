@@ -98,5 +98,5 @@ def test_waits_and_a_quota_that_is_used_up_are_told() -> None:
         before, time=SECOND, stalled={"cpu": SECOND // 2, "io": 0, "memory": SECOND // 4}, throttled=SECOND // 5
     )
     told, _ = shown(reading(machine=machine_rates(before, now)))
-    assert "Some task waited 50 % for CPU, 25 % for memory (parts of the time)" in told
+    assert "Some task waited for CPU 50 %, for memory 25 % of the time" in told
     assert "The CPU quota of this container was used up 20 % of the time" in told

@@ -98,10 +98,10 @@ def _machine(machine: MachineRates) -> Text:
 def _strained(machine: MachineRates) -> list[Block]:
     """What tasks waited for, and a CPU quota that is used up; nothing where there was none."""
     waits = [(name, share) for name, share in machine.stalled.items() if share >= WORTH_TELLING]
-    parts = [f"{{}} for {'I/O' if name == 'io' else 'CPU' if name == 'cpu' else name}" for name, _ in waits]
+    parts = [f"for {'I/O' if name == 'io' else 'CPU' if name == 'cpu' else name} {{}}" for name, _ in waits]
     blocks: list[Block] = []
     if waits:
-        text = f"Some task waited {', '.join(parts)} (parts of the time)"
+        text = f"Some task waited {', '.join(parts)} of the time"
         blocks.append(Text(text, tuple(Value(share, "ratio") for _, share in waits)))
     if machine.throttled and machine.throttled >= WORTH_TELLING:
         blocks.append(Text("The CPU quota of this container was used up {} of the time", (_ratio(machine.throttled),)))

@@ -118,9 +118,11 @@ def _elsewhere(groups: "Sequence[StackGroup]", names: dict[int, str]) -> list[st
     if len(places) == 1:
         return [f"All {count} ranks are at one place."] if count > 1 else []
     most = max(len(ranks) for _, ranks in places)
-    return [f"{', '.join(ranks)}: elsewhere than most{_at(group)}" for group, ranks in places if len(ranks) < most] or [
-        f"The {count} ranks are at {len(places)} places."
-    ]
+    return [
+        f"{', '.join(ranks)} {'is' if len(ranks) == 1 else 'are'} not where most ranks are{_at(group)}"
+        for group, ranks in places
+        if len(ranks) < most
+    ] or [f"The {count} ranks are at {len(places)} places."]
 
 
 def _ranks(group: "StackGroup", names: dict[int, str]) -> list[str]:
@@ -129,7 +131,7 @@ def _ranks(group: "StackGroup", names: dict[int, str]) -> list[str]:
 
 def _at(group: "StackGroup") -> str:
     own = group.own
-    return f", at {own.short}:{own.line} in {own.function}" if own else ""
+    return f", but at {own.short}:{own.line} in {own.function}" if own else ""
 
 
 def _print_json(groups: "Sequence[StackGroup]", names: dict[int, str], unread: dict[int, str]) -> None:

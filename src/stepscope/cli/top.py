@@ -42,11 +42,11 @@ LEAST = 0.1  # seconds between readings: the kernel counts CPU time in hundredth
 def COMMAND(target: str | None, once: bool, count: int | None, every: float, as_json: bool) -> None:
     """Show cores, disks, memory and the processes of a job: what htop, iotop and iostat show, once a second.
 
-    TARGET is a process, recorded or not, or the folder of a job that `stepscope run` records. On a terminal the screen
+    PID is a process, recorded or not. RUN is the folder of a job that `stepscope run` records. On a terminal the screen
     is drawn anew until Ctrl-C; elsewhere readings follow one another. Workers of a DataLoader and ranks have names.
     """
     chosen = job_target(target, "top")
-    show = _as_json(chosen) if as_json else _on_screen(chosen)
+    show = _as_json() if as_json else _on_screen(chosen)
     readings = _readings(chosen, every)
     for number, reading in enumerate(readings, 1):
         show(reading)
@@ -125,7 +125,7 @@ def _fitting(text: str, height: int) -> str:
     return "\n".join([*lines[: height - 2], f"… {len(lines) - height + 2} lines more with --once"])
 
 
-def _as_json(_target: Target) -> "Callable[[Reading], None]":
+def _as_json() -> "Callable[[Reading], None]":
     import json
     from dataclasses import asdict
 

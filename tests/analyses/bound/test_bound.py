@@ -193,6 +193,7 @@ def test_idle_time_after_a_launch_is_not_the_host_s(busy: int, limit: str) -> No
     found = bound(synth.run()).row(0, named=True)
     close(found, unexplained=0.19, host=(80 - busy) / 100, device=(busy + 1) / 100)
     assert found["limit"] == limit
+    assert found["recording"] <= found["host"]
 
 
 def test_exposed_communication_and_copies() -> None:

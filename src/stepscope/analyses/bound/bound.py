@@ -15,9 +15,8 @@ cannot tell. `recording` is the part of host that would be gone without the prof
 
 `limit` is the largest of input, host, communication and memory if it reaches LIMIT. Overhead of the framework between
 operators, which no one line holds, limits only below UTILIZED. Else the device limits if it is busy for UTILIZED of the
-step without what is unexplained, else the step is balanced. Thresholds: torch_tb_profiler's 10 %
-for communication; 80 % utilization, below which a run counts as host-bound. Where the cost of recording decides, half
-of it is taken off.
+step without what is unexplained, else the step is balanced. Thresholds: torch_tb_profiler's 10 % for communication; 80
+% utilization, below which a run counts as host-bound. Where the cost of recording decides, half of it is taken off.
 """
 
 from dataclasses import replace

@@ -138,7 +138,7 @@ def _of_rank(run: Run, row: dict[str, int]) -> DeviceIdle | None:
         allocation=allocating * of_idle,
         host=(idle - waiting - blocked - allocating - unexplained) * of_idle,
         unexplained=unexplained * of_idle,
-        recording=recorded * (idle - waiting) / count,
+        recording=recorded * (idle - waiting - unexplained) / count,
         slowed_by=() if untraced is not None else inflated_by(run, rank),
         wait_exposed=waiting / total(waits) if total(waits) else None,
         window=window,
